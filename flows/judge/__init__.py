@@ -1,0 +1,1 @@
+"""The judge contract, the guard, and the offline judge."""

@@ -1,0 +1,1 @@
+"""Plan queries, search, standby, slices."""

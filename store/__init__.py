@@ -1,0 +1,1 @@
+"""What is kept: schemas, changes and merge, record, memory."""

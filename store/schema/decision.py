@@ -1,0 +1,152 @@
+"""Messages: what travels on the operations and the dead-letter topic."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from store.schema.base import FORMAT, FormatVersion, Frozen
+from store.schema.event import Arrival, Coordinates, Event, problems
+from store.schema.failure import ClassifiedFailure, FailureClass
+from store.schema.identity import decision_id
+from store.schema.operation import (
+    Collapse,
+    Create,
+    Delete,
+    Edit,
+    Gap,
+    JudgedOperation,
+    Matched,
+    Metadata,
+    NotATask,
+    Restore,
+    Summary,
+    Update,
+)
+from store.schema.view import View
+
+
+class Rejection(Frozen):
+    """An answer, or a part of one, that the guard refused."""
+
+    attempt: int
+    rule: str
+    """The requirement it breaks, such as `R41`."""
+    reason: str
+    proposal: str
+    """What was proposed, JSON."""
+
+
+class Decision(Frozen):
+    """All operations of one event, with the event and everything that was visible: one message (R52)."""
+
+    format: FormatVersion = FORMAT
+    kind: Literal["decision"] = "decision"
+    arrival: Arrival
+    view: View
+    operations: tuple[JudgedOperation, ...] = Field(min_length=1)
+    rejected: tuple[Rejection, ...] = ()
+    judge: str
+    """Name and version of the judge."""
+
+    @model_validator(mode="after")
+    def _one_field_once(self) -> Decision:
+        named = [
+            (operation.task, field)
+            for operation in self.operations
+            if isinstance(operation, Update)
+            for field in operation.fields
+        ]
+        if len(named) != len(set(named)):
+            raise ValueError("a Decision sets a field of a row at most once")
+        return self
+
+    @property
+    def event(self) -> Event:
+        """The event that was decided."""
+        return self.arrival.event
+
+    @property
+    def id(self) -> str:
+        """One event has one Decision id, whoever decides it and whenever."""
+        return decision_id(self.event.uid)
+
+    @property
+    def key(self) -> str:
+        """The stream the message belongs to."""
+        return self.event.key
+
+
+class Parked(Frozen):
+    """An event that could not be decided. No Decision: a later one stands."""
+
+    format: FormatVersion = FORMAT
+    kind: Literal["parked"] = "parked"
+    arrival: Arrival
+    failure: FailureClass
+    reason: str
+    attempts: int
+    rejected: tuple[Rejection, ...] = ()
+    view: View | None = None
+
+    @property
+    def event(self) -> Event:
+        """The event that was parked."""
+        return self.arrival.event
+
+    @property
+    def key(self) -> str:
+        """The stream the message belongs to."""
+        return self.event.key
+
+
+PersonOperation = Edit | Delete | Restore
+SessionOperation = Summary | Gap | Collapse | Metadata
+Operation = Annotated[
+    Create
+    | Update
+    | Matched
+    | NotATask
+    | Edit
+    | Delete
+    | Restore
+    | Parked
+    | Summary
+    | Gap
+    | Collapse
+    | Metadata,
+    Field(discriminator="kind"),
+]
+"""Every kind of operation there is."""
+
+Message = Annotated[
+    Decision | Parked | Edit | Delete | Restore | Summary | Gap | Collapse | Metadata,
+    Field(discriminator="kind"),
+]
+"""What stands in one message of the operations topic."""
+
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
+
+
+def parse_message(raw: str | bytes) -> Message:
+    """Read one message of the operations topic; raises ClassifiedFailure (content)."""
+    try:
+        return _MESSAGE.validate_json(raw)
+    except ValidationError as error:
+        reason = f"not an operations message: {problems(error)}"
+        raise ClassifiedFailure(FailureClass.CONTENT, reason) from error
+
+
+class DeadLetter(Frozen):
+    """What could not be read or decided, whole, with the reason and the way it came."""
+
+    format: FormatVersion = FORMAT
+    kind: Literal["dead_letter"] = "dead_letter"
+    reason: str
+    failure: FailureClass
+    coordinates: Coordinates
+    origin: str | None = None
+    """Where the producer read it, such as `export.jsonl:12`."""
+    raw: str
+    """The message as it was read; bytes that are not UTF-8 are escaped."""

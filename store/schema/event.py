@@ -1,0 +1,188 @@
+"""Events as they are produced, and how they arrived."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from store.schema.base import FORMAT, FormatVersion, Frozen, UtcTime, clean
+from store.schema.failure import ClassifiedFailure, FailureClass
+from store.schema.identity import event_uid, person_id, stream_key
+
+Scalar = str | int | float | bool | None
+EventKind = Literal["message", "mail", "comment", "meeting"]
+_Name = Annotated[str, Field(min_length=1, max_length=2_000)]
+
+POSTDATED_AFTER = timedelta(minutes=5)
+"""An event time this much later than its arrival is marked, not only cut (clocks differ a little)."""
+
+
+class Participant(Frozen):
+    """Somebody as the source names them; any part may be missing."""
+
+    id: str | None = None
+    name: str | None = None
+    address: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_name(cls, value: Any) -> Any:
+        return {"id": value, "name": value} if isinstance(value, str) else value
+
+    @field_validator("*")
+    @classmethod
+    def _blank_is_absent(cls, value: str | None) -> str | None:
+        return value if value and value.strip() else None
+
+    @property
+    def label(self) -> str | None:
+        """What to call them on a page."""
+        return self.name or self.address or self.id
+
+
+NOBODY = Participant()
+
+
+class Event(Frozen):
+    """One thing that happened, as produced: immutable. JSON, one per message of the events topic.
+
+    Fields it does not know are kept in `attrs`; text is stored as written, less NUL and lone surrogates.
+    """
+
+    format: FormatVersion = FORMAT
+    id: _Name
+    workspace: _Name = "default"
+    source: _Name
+    thread: _Name
+    kind: EventKind = "message"
+    at: UtcTime
+    author: Participant = NOBODY
+    mentions: tuple[Participant, ...] = ()
+    subject: str | None = None
+    text: str = ""
+    reply_to: str | None = None
+    attrs: dict[str, Scalar] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unknown_fields_are_attributes(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        known = {key: item for key, item in value.items() if key in cls.model_fields}
+        unknown = {key: item for key, item in value.items() if key not in cls.model_fields}
+        attrs = known.get("attrs")
+        if attrs is not None and not isinstance(attrs, dict):
+            return known
+        merged = {**unknown, **(attrs or {})}
+        if merged:
+            known["attrs"] = {key: _flat(item) for key, item in merged.items()}
+        return known
+
+    @field_validator("at", mode="before")
+    @classmethod
+    def _written_time(cls, value: Any) -> Any:
+        # A bare number would be read as seconds or milliseconds by its size: refuse to guess.
+        if not isinstance(value, str | datetime):
+            raise ValueError("must be an RFC 3339 time with a zone")
+        return value
+
+    @property
+    def uid(self) -> str:
+        """The id of the event's identity `(workspace, source, thread, id)`."""
+        return event_uid(self.workspace, self.source, self.thread, self.id)
+
+    @property
+    def key(self) -> str:
+        """The key of the stream: `workspace/thread`."""
+        return stream_key(self.workspace, self.thread)
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing was said (N3)."""
+        return not (self.text.strip() or (self.subject or "").strip())
+
+    def person(self, participant: Participant) -> str | None:
+        """The person row of a participant of this event, or None for one known by name only."""
+        return person_id(self.workspace, self.source, participant.id, participant.address)
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """Ids of the person rows of author and mentions, author first, each once."""
+        found = (self.person(participant) for participant in (self.author, *self.mentions))
+        return tuple(dict.fromkeys(person for person in found if person))
+
+
+class Coordinates(Frozen):
+    """Where a message stands in its topic."""
+
+    topic: str
+    partition: int = 0
+    offset: int = Field(ge=0)
+
+
+class Arrival(Frozen):
+    """An event with when and where it arrived: all that later steps may know of its order."""
+
+    event: Event
+    arrived: UtcTime
+    coordinates: Coordinates
+    unkeyed: bool = False
+    """The message carried no key, or another one: its order is by arrival only."""
+
+    @property
+    def seq(self) -> int:
+        """The event's position in its thread as read; recorded once, never recomputed."""
+        return self.coordinates.offset
+
+    @property
+    def happened(self) -> datetime:
+        """The event's time, never later than its arrival."""
+        return min(self.event.at, self.arrived)
+
+    @property
+    def postdated(self) -> bool:
+        """The event claims to be from well after it arrived."""
+        return self.event.at - self.arrived > POSTDATED_AFTER
+
+
+def parse_event(raw: str | bytes) -> Event:
+    """Read one event from JSON.
+
+    Raises ClassifiedFailure (content) with one sentence that says what is wrong with it.
+    """
+    try:
+        text = raw.decode("utf-8") if isinstance(raw, bytes) else raw
+        value = clean(json.loads(text, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError) as error:
+        raise _content(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise _content(f"not a JSON object but {type(value).__name__}")
+    try:
+        return Event.model_validate(value)
+    except ValidationError as error:
+        raise _content("not an event: " + problems(error)) from error
+
+
+def problems(error: ValidationError) -> str:
+    """A validation error as one line: each field with what is wrong with it, no input echoed."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in item['loc']) or 'event'}: {item['msg']}"
+        for item in error.errors(include_url=False, include_input=False)
+    )
+
+
+def _content(reason: str) -> ClassifiedFailure:
+    return ClassifiedFailure(FailureClass.CONTENT, reason)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def _flat(value: Any) -> Scalar:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,65 @@
+"""Every limit and default, in one place, each with its unit.
+
+A value comes from the environment (`LOOKFIRST_` and the name in capitals) or from here. It is read once, at
+start, and passed on as a value.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from store.schema.event import problems
+from store.schema.failure import UsageError
+
+
+class Settings(BaseSettings):
+    """The effective settings of one process."""
+
+    model_config = SettingsConfigDict(env_prefix="LOOKFIRST_", frozen=True, extra="ignore")
+
+    topic_prefix: str = Field("lookfirst", min_length=1, description="prefix of the topic names (text)")
+
+    queries: int = Field(4, ge=1, description="queries an event (count)")
+    query_terms: int = Field(24, ge=1, description="words in one text query (count)")
+    identifiers: int = Field(16, ge=1, description="identifiers in one exact query (count)")
+    hits: int = Field(12, ge=1, description="hits a query may return (rows)")
+    slices: int = Field(12, ge=1, description="slices an event (rows)")
+    slices_a_lane: int = Field(4, ge=1, description="slices guaranteed to each lane (rows)")
+    slice_characters: int = Field(320, ge=120, description="length of a slice (characters)")
+    memory_characters: int = Field(16_000, ge=2_000, description="memory in one judgment (characters)")
+    thread_rows: int = Field(8, ge=1, description="rows of the event's thread (rows)")
+    standby_tasks: int = Field(5, ge=0, description="recent tasks in the standby (rows)")
+    standby_people: int = Field(5, ge=0, description="people in the standby (rows)")
+    standby_pool: int = Field(50, ge=1, description="newest tasks the standby chooses from (rows)")
+    summary_characters: int = Field(5_200, ge=100, description="length of the summary slice (characters)")
+    title_characters: int = Field(120, ge=20, description="length of a title (characters)")
+
+    judge: Literal["rules"] = Field("rules", description="the judge (name)")
+    judgments: int = Field(2, ge=1, description="judgments of an event whose answers are refused (count)")
+    retry_cap: int = Field(3, ge=1, description="attempts after a content failure (count)")
+    retry_first: float = Field(0.2, gt=0, description="first delay after a failure, doubled each time (s)")
+    retry_longest: float = Field(60.0, gt=0, description="longest delay between two attempts (s)")
+    unknown_for: float = Field(3_600.0, gt=0, description="time an unknown failure is retried (s)")
+    search_timeout: float = Field(10.0, gt=0, description="wait for one read before it counts as failed (s)")
+    wave: int = Field(64, ge=1, description="events looked for side by side (count)")
+    pending: int = Field(10_000, ge=1, description="events pending in a process (count)")
+    buckets: int = Field(64, ge=1, description="state keys a dataflow spreads its threads over (count)")
+
+    epoch: float = Field(1.0, ge=0, description="time between two snapshots (s)")
+    source_batch: int = Field(256, ge=1, description="messages a source hands over at once (count)")
+    drain: float = Field(30.0, ge=0, description="wait for calls in flight at a stop (s)")
+    unindexed_rows: int = Field(512, ge=1, description="unindexed rows that start an optimize (rows)")
+    fragments: int = Field(48, ge=2, description="commits of a table that start its compaction (count)")
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Settings from the environment, then `overrides`; raises UsageError with one sentence."""
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise UsageError(
+            f"A setting is wrong: {problems(error)}. See the environment (LOOKFIRST_…)."
+        ) from error
