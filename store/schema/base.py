@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 FORMAT: Final = 1
 """Version of every persisted format: topic lines, operations, table schemas."""
@@ -17,13 +17,15 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def _utc(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError("the time has no zone; write it like 2024-05-01T09:30:00+02:00")
     try:
         return value.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("the time is outside years 1 to 9999 once it is in UTC") from error
 
 
-UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]
+UtcTime = Annotated[datetime, AfterValidator(_utc)]
 """A moment with a zone, normalised to UTC, microseconds kept."""
 
 

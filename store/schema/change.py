@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Literal
 
 from store.schema.base import Frozen, UtcTime
+from store.schema.identity import derive_id
 
 PERSON_SEQ = 1 << 62
 """Added to the sequence of a person's operation, so that it wins against an event of the same instant."""
@@ -72,3 +73,18 @@ class Change(Frozen):
     def identity(self) -> tuple[str, str, str, str, str]:
         """Equal for the same change however often it is delivered."""
         return (self.row_id, self.field, self.action, self.value, self.version.operation)
+
+
+class ChangeRow(Change):
+    """A change as it is kept, with where the message it came from stands."""
+
+    id: str
+    partition: int
+    position: int
+
+
+def change_row(change: Change, partition: int, position: int) -> ChangeRow:
+    """The row of a change; its id is its identity, so that a repeated delivery is the same row."""
+    fields = {name: getattr(change, name) for name in Change.model_fields}
+    row_id = derive_id("c", *change.identity)
+    return ChangeRow.model_construct(**fields, id=row_id, partition=partition, position=position)

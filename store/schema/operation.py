@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from store.schema.base import FORMAT, FormatVersion, Frozen, UtcTime
-from store.schema.change import TableName, Version
+from store.schema.change import Version
 from store.schema.rows import TaskState
 
 
@@ -95,8 +95,8 @@ class _Personal(Frozen):
     workspace: str
     thread: str
     """Thread of the row: the operation travels in the row's stream."""
-    table: TableName = "tasks"
     row: str
+    """Id of the task."""
     seen: Version | None
     """The version of the row the person was looking at."""
     by: str

@@ -1,0 +1,32 @@
+"""Messages as they cross the border, whatever carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+ORIGIN = "origin"
+"""Header that names where a producer read the message, such as `export.jsonl:12`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message to append: the key decides its stream, the value is JSON."""
+
+    key: str | None
+    value: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A message as it was read: raw, with where it stands and when it was appended."""
+
+    topic: str
+    partition: int
+    offset: int
+    arrived: datetime
+    key: str | None
+    value: str
+    headers: Mapping[str, str] = field(default_factory=dict)

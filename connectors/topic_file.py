@@ -1,0 +1,196 @@
+"""A topic as an append-only file: one header line, then one JSON line for each message.
+
+The offset of a message is its place among the lines after the header. Writers of any process take the file's
+own short lock for each append; readers take none and never look past the last whole line.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from connectors.message import Incoming, Outgoing
+from store.schema import FORMAT, TopicError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to read on: the offset of the next message and the byte its line starts at."""
+
+    offset: int
+    byte: int
+
+
+def utc_now() -> datetime:
+    """The time a message is appended at; the only clock of the pipeline."""
+    return datetime.now(UTC)
+
+
+class TopicFile:
+    """One topic of one partition in one file. Safe for several processes; not for several threads at once."""
+
+    def __init__(self, folder: Path, name: str, clock: Callable[[], datetime] = utc_now) -> None:
+        self.name = name
+        self.path = folder / f"{name}.jsonl"
+        self._clock = clock
+        self._end: Place | None = None
+        self._last: datetime | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            pass
+        self.id, self._start = self._header()
+
+    @property
+    def start(self) -> Place:
+        """The first message."""
+        return self._start
+
+    def append(self, messages: Sequence[Outgoing]) -> int:
+        """Append messages durably, all or none; returns the offset of the first.
+
+        The time of appending is written into each line and never goes back within the topic.
+        """
+        with self._locked() as file:
+            end = self._find_end(file)
+            now = max(self._clock(), self._last or datetime.min.replace(tzinfo=UTC))
+            lines = [_line(message, now) for message in messages]
+            data = b"".join(lines)
+            file.seek(end.byte)
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError as error:
+                file.truncate(end.byte)
+                raise TopicError(
+                    f"Cannot append to {self.path}: {error.strerror}; free some space."
+                ) from error
+            self._last = now
+            self._end = Place(end.offset + len(lines), end.byte + len(data))
+        return end.offset
+
+    def read(self, place: Place, limit: int) -> tuple[list[Incoming], Place]:
+        """Up to `limit` messages from `place` on, and the place after them."""
+        found: list[Incoming] = []
+        with self.path.open("rb") as file:
+            file.seek(place.byte)
+            while len(found) < limit and (line := file.readline()).endswith(b"\n"):
+                found.append(self._message(line, place.offset))
+                place = Place(place.offset + 1, place.byte + len(line))
+        return found, place
+
+    def place_of(self, offset: int) -> Place:
+        """The place of an offset, found by walking the file; raises TopicError when it is past the end."""
+        place = self._start
+        with self.path.open("rb") as file:
+            file.seek(place.byte)
+            while place.offset < offset:
+                line = file.readline()
+                if not line.endswith(b"\n"):
+                    raise TopicError(
+                        f"Offset {offset} is past the end ({place.offset}) of {self.path}: the store or the "
+                        "recovery folder belongs to another topic file, or the file was cut."
+                    )
+                place = Place(place.offset + 1, place.byte + len(line))
+        return place
+
+    def end(self) -> Place:
+        """The place after the last whole message."""
+        with self.path.open("rb") as file:
+            return self._walk(file, self._end or self._start)
+
+    @contextmanager
+    def _locked(self) -> Iterator[BinaryIO]:
+        try:
+            # Neither "a" (cannot overwrite a torn line) nor "w" (empties): open, make it if need be.
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise TopicError(f"Cannot open the topic file {self.path}: {error.strerror}.") from error
+        with os.fdopen(descriptor, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self._drop_torn_line(file)
+            if file.seek(0, os.SEEK_END) == 0:
+                header = {"format": FORMAT, "topic": self.name, "id": uuid.uuid4().hex}
+                file.write(json.dumps(header).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            yield file
+
+    def _drop_torn_line(self, file: BinaryIO) -> None:
+        """Under the lock nobody is writing: what follows the last line end was torn by a crash."""
+        size = file.seek(0, os.SEEK_END)
+        kept = size
+        while kept > 0:
+            step = min(kept, 65_536)
+            file.seek(kept - step)
+            found = file.read(step).rfind(b"\n")
+            if found >= 0:
+                kept = kept - step + found + 1
+                break
+            kept -= step
+        if kept < size:
+            file.truncate(kept)
+
+    def _header(self) -> tuple[str, Place]:
+        with self.path.open("rb") as file:
+            line = file.readline()
+        try:
+            header = json.loads(line)
+            topic, topic_id, written = header["topic"], header["id"], header["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise TopicError(f"{self.path} is not a topic file: its first line is no header.") from error
+        if topic != self.name:
+            raise TopicError(f"{self.path} holds the topic {topic}, not {self.name}.")
+        if written != FORMAT:
+            raise TopicError(f"{self.path} has format {written}, this release reads {FORMAT}.")
+        return topic_id, Place(0, len(line))
+
+    def _find_end(self, file: BinaryIO) -> Place:
+        end = self._walk(file, self._end or self._start)
+        self._end = end
+        return end
+
+    def _walk(self, file: BinaryIO, place: Place) -> Place:
+        file.seek(place.byte)
+        last = b""
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            place = Place(place.offset + 1, place.byte + len(line))
+            last = line
+        if last:
+            self._last = max(self._message(last, 0).arrived, self._last or datetime.min.replace(tzinfo=UTC))
+        return place
+
+    def _message(self, line: bytes, offset: int) -> Incoming:
+        try:
+            fields = json.loads(line)
+            return Incoming(
+                topic=self.name,
+                partition=0,
+                offset=offset,
+                arrived=datetime.fromisoformat(fields["at"]),
+                key=fields["key"],
+                value=fields["value"],
+                headers=fields.get("headers", {}),
+            )
+        except (ValueError, KeyError, TypeError):
+            # Somebody edited the file: the line keeps its place, and whoever reads it says what it lacks.
+            arrived = datetime.fromtimestamp(0, UTC)
+            value = line.decode("utf-8", "backslashreplace").rstrip("\n")
+            return Incoming(self.name, 0, offset, arrived, None, value)
+
+
+def _line(message: Outgoing, now: datetime) -> bytes:
+    fields: dict[str, object] = {"at": now.isoformat(), "key": message.key, "value": message.value}
+    if message.headers:
+        fields["headers"] = dict(message.headers)
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"

@@ -1,0 +1,141 @@
+"""Memory: the copy of the record that is searched. It may lag, fail, or be rebuilt at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lancedb.query import MatchQuery
+
+from store.arrow import to_arrow
+from store.identifiers import find_identifiers
+from store.record import Record
+from store.schema import Position, TaskRow
+from store.sql import chunked, is_in, quote
+from store.tables import MemoryRow, Tables
+
+_TIES = 8
+"""Hits asked for beyond the limit (rows): equal scores come in any order, and are put in ours before the cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactRequest:
+    """The identifiers of one event: rows of `workspace` that carry any of `keys`."""
+
+    workspace: str
+    keys: frozenset[str]
+
+
+class Memory:
+    """Searches by lane, each filtered by workspace inside the search (L9), and the projection itself."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def exact(self, requests: Sequence[ExactRequest], limit: int) -> list[list[str]]:
+        """Row ids for each request, up to `limit + 1`: most shared identifiers first, then newest."""
+        many = max(1, len(requests)) * (limit + 1) * 2
+        rows = self._exact_rows(_any_of(requests), many)
+        if len(rows) < many:
+            return [_rank(rows, request)[: limit + 1] for request in requests]
+        # Somebody's identifier is everywhere: ask one by one, so that it does not use up the others' room.
+        return [_rank(self._exact_rows(_any_of([request]), limit + 1), request) for request in requests]
+
+    def text(self, workspace: str, terms: Iterable[str], limit: int) -> list[str]:
+        """Ids of up to `limit + 1` rows by BM25, best first."""
+        # A string would be parsed as a query language; an object is only words.
+        query = MatchQuery(" ".join(terms), "text")
+        found = (
+            self._tables["memory"]
+            .search(query, query_type="fts")
+            .where(f"workspace = {quote(workspace)}", prefilter=True)
+            .select(["row_id", "_score"])
+            .limit(limit + 1 + _TIES)
+            .to_arrow()
+            .to_pylist()
+        )
+        ordered = sorted(found, key=lambda hit: (-round(hit["_score"], 5), hit["row_id"]))
+        return [hit["row_id"] for hit in ordered[: limit + 1]]
+
+    def follow(self, record: Record) -> None:
+        """Bring memory to where the record is; the position is written last, so a crash only repeats work."""
+        positions = record.positions()
+        reached = {place.partition: place for place in positions if place.part == "memory"}
+        ahead = [
+            place
+            for place in positions
+            if place.part == "record"
+            and (place.partition not in reached or reached[place.partition].next_offset < place.next_offset)
+        ]
+        if not ahead:
+            return
+        since = {
+            place.partition: reached[place.partition].next_offset if place.partition in reached else 0
+            for place in ahead
+        }
+        self.project(record, record.changed_tasks(since))
+        followed = [
+            place.model_copy(update={"part": "memory", "id": place.id.replace("record:", "memory:", 1)})
+            for place in ahead
+        ]
+        _upsert_positions(self._tables, followed)
+
+    def project(self, record: Record, row_ids: Iterable[str]) -> None:
+        """Make memory say of these tasks what the record says, or nothing when they are not listed."""
+        for chunk in chunked(row_ids):
+            rows = record.tasks(chunk)
+            gone = [row_id for row_id in chunk if row_id not in rows]
+            if gone:
+                self._tables["memory"].delete(is_in("row_id", gone))
+            if rows:
+                fresh = to_arrow(MemoryRow, [memory_row(row) for row in rows.values()])
+                (
+                    self._tables["memory"]
+                    .merge_insert("row_id")
+                    .when_matched_update_all()
+                    .when_not_matched_insert_all()
+                    .execute(fresh)
+                )
+
+    def _exact_rows(self, where: str, limit: int) -> list[MemoryRow]:
+        if where == "false":
+            return []
+        columns = ["row_id", "workspace", "identifiers", "updated"]
+        table = self._tables["memory"].search().where(where).select(columns).limit(limit).to_arrow()
+        return [MemoryRow(text="", **row) for row in table.to_pylist()]
+
+
+def memory_row(task: TaskRow) -> MemoryRow:
+    """What memory keeps of a task."""
+    text = f"{task.title}\n{task.body}"
+    keys = tuple(identifier.key for identifier in find_identifiers(text))
+    return MemoryRow(
+        row_id=task.id, workspace=task.workspace, text=text, identifiers=keys, updated=task.updated
+    )
+
+
+def _upsert_positions(tables: Tables, positions: Sequence[Position]) -> None:
+    table = to_arrow(Position, positions)
+    merge = tables["positions"].merge_insert("id")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute(table)
+
+
+def _any_of(requests: Sequence[ExactRequest]) -> str:
+    by_workspace: dict[str, set[str]] = {}
+    for request in requests:
+        if request.keys:
+            by_workspace.setdefault(request.workspace, set()).update(request.keys)
+    parts = []
+    for workspace, keys in by_workspace.items():
+        quoted = ", ".join(quote(key) for key in sorted(keys))
+        parts.append(f"(workspace = {quote(workspace)} AND array_has_any(identifiers, [{quoted}]))")
+    return " OR ".join(parts) or "false"
+
+
+def _rank(rows: Iterable[MemoryRow], request: ExactRequest) -> list[str]:
+    shared = [
+        (-len(request.keys.intersection(row.identifiers)), -row.updated.timestamp(), row.row_id)
+        for row in rows
+        if row.workspace == request.workspace and not request.keys.isdisjoint(row.identifiers)
+    ]
+    return [row_id for _, _, row_id in sorted(shared)]
