@@ -52,7 +52,7 @@ def first_wins(batch: Iterable[Applied], known: Mapping[str, tuple[int, int]]) -
         message, here = applied.message, (applied.coordinates.partition, applied.coordinates.offset)
         if not isinstance(message, Decision):
             fresh.append(applied)
-        elif (first := standing.setdefault(message.id, here)) != here:
+        elif standing.setdefault(message.id, here) != here:
             dropped.append(applied)
         elif message.id in known:
             repeated.append(applied)

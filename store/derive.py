@@ -226,9 +226,7 @@ def _touched(decision: Decision) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tasks))
 
 
-def _event_row(
-    arrival: Arrival, outcome: EventOutcome, decision: str | None, rows: tuple[str, ...]
-) -> EventRow:
+def _event_row(arrival: Arrival, outcome: EventOutcome, decision: str | None, rows: tuple[str, ...]) -> EventRow:
     event = arrival.event
     return EventRow(
         id=event.uid,

@@ -43,7 +43,7 @@ _TICKET: Final = re.compile(
     r"(?:[A-Z][A-Z0-9]{1,9}-[0-9]{1,7}(?:-[0-9]{1,7}){0,2}|[a-z]{2,10}-(?:19|20)[0-9]{2}-[0-9]{1,7})"
     r"(?![A-Za-z0-9_]|-[0-9])"
 )
-"""Trackers name their items by a prefix and a number; in lower case only with a year, or any-2 would be one."""
+"""Trackers name their items by a prefix and a number; lower case only with a year: any-2 is none."""
 
 _ISSUE: Final = re.compile(r"(?<![&#])#([0-9]{1,7})(?![A-Za-z0-9_])")
 """The short form of an issue or pull request."""
@@ -51,41 +51,36 @@ _ISSUE: Final = re.compile(r"(?<![&#])#([0-9]{1,7})(?![A-Za-z0-9_])")
 _COMMIT: Final = re.compile(r"(?<![A-Za-z0-9_-])[0-9a-f]{7,40}(?![A-Za-z0-9_-])")
 """An abbreviated or whole commit id; one without a letter is a number, one without a digit is a word."""
 
-_NUMBERED_WORDS: Final[dict[str, str]] = {
-    # English
-    **dict.fromkeys(("amendment", "annex", "appendix", "article", "chapter", "clause", "contract"), ""),
-    **dict.fromkeys(("draft", "edition", "invoice", "milestone", "part", "phase", "proposal"), ""),
-    **dict.fromkeys(("quote", "release", "round", "section", "sprint", "ticket", "volume"), ""),
-    "version": "",
+_COMPARED_AS: Final = {
     "v": "version",
-    "rev": "",
     "rev.": "rev",
     "revision": "rev",
-    # German
-    **dict.fromkeys(("angebot", "anhang", "anlage", "auftrag", "bestellung", "entwurf", "fassung"), ""),
-    **dict.fromkeys(("kapitel", "los", "meilenstein", "nachtrag", "rechnung", "teil", "vertrag"), ""),
-    # Japanese, written before the number
     "バージョン": "version",
     "リビジョン": "rev",
     "チケット": "ticket",
-    **dict.fromkeys(("請求書", "見積書", "見積", "契約書", "案", "改訂"), ""),
 }
-"""Words that a number or one capital letter turns into a name, each with the word it is compared as.
+"""Words that are another spelling of a word."""
+
+_LATIN: Final = (
+    # English
+    "amendment|annex|appendix|article|chapter|clause|contract|draft|edition|invoice|milestone|part|phase|"
+    r"proposal|quote|release|rev|rev\.|revision|section|sprint|ticket|v|version|volume|"
+    # German
+    "angebot|anhang|anlage|auftrag|bestellung|entwurf|fassung|kapitel|meilenstein|nachtrag|rechnung|teil|vertrag"
+)
+_JAPANESE: Final = "請求書|見積書|見積|契約書|案|改訂|バージョン|リビジョン|チケット"
+"""Words that a number or one capital letter turns into a name.
 
 Words that are verbs too ("order 5 chairs", "build 2 rooms") are left out: a wrong name does more harm than a
 missing one.
 """
 
-_JAPANESE_WORDS: Final = "|".join(word for word in _NUMBERED_WORDS if not word.isascii())
-_LATIN_WORDS: Final = "|".join(
-    re.escape(word) for word in sorted(_NUMBERED_WORDS, key=len, reverse=True) if word.isascii()
-)
 _VERSION: Final = r"[0-9]{1,9}(?:\.[0-9]{1,5}){0,3}"
 _NUMBERED: Final = re.compile(
-    rf"(?<![A-Za-zÀ-ɏ0-9_])(?P<latin>(?i:{_LATIN_WORDS}))(?i:\ ?(?:no\.?|nr\.?|\#|-))?\ {{0,2}}"
+    rf"(?<![A-Za-zÀ-ɏ0-9_])(?P<latin>(?i:{_LATIN}))(?i:\ ?(?:no\.?|nr\.?|\#|-))?\ {{0,2}}"
     # "part I" is a sentence going on, more often than a Roman one.
     rf"(?P<value>{_VERSION}|(?-i:[A-HJ-Z]))(?![A-Za-zÀ-ɏ0-9_])"
-    rf"|(?P<word>{_JAPANESE_WORDS})\ ?(?:第|\#)?(?P<number>{_VERSION})"
+    rf"|(?P<word>{_JAPANESE})\ ?(?:第|\#)?(?P<number>{_VERSION})"
     rf"|第(?P<ordinal>[0-9]{{1,9}})(?P<counter>[版号条章回期次案])"
 )
 """A word and what versions it: "Amendment 16", "Rev A", "Angebot 17", "第3版"."""
@@ -101,12 +96,8 @@ def find_identifiers(text: str) -> tuple[Identifier, ...]:
     # What stands inside a link or an address belongs to it, except a ticket: trackers put it in their links.
     without_mail = _MAIL.sub(_blank, text)
     plain = _URL.sub(_blank, without_mail)
-    found += [
-        (match.start(), Identifier("ticket", match[0].upper())) for match in _TICKET.finditer(without_mail)
-    ]
-    found += [
-        (match.start(), Identifier("issue", f"#{_number(match[1])}")) for match in _ISSUE.finditer(plain)
-    ]
+    found += [(match.start(), Identifier("ticket", match[0].upper())) for match in _TICKET.finditer(without_mail)]
+    found += [(match.start(), Identifier("issue", f"#{_number(match[1])}")) for match in _ISSUE.finditer(plain)]
     found += [
         (match.start(), Identifier("commit", match[0]))
         for match in _COMMIT.finditer(plain)
@@ -139,7 +130,7 @@ def _named(match: re.Match[str]) -> Identifier:
     if word is None:
         word, value = match["word"] or match["counter"], match["number"] or match["ordinal"]
     word = word.lower()
-    return Identifier("numbered", f"{_NUMBERED_WORDS.get(word) or word} {_number(value).lower()}")
+    return Identifier("numbered", f"{_COMPARED_AS.get(word, word)} {_number(value).lower()}")
 
 
 def _number(value: str) -> str:

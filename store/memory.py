@@ -109,9 +109,7 @@ def memory_row(task: TaskRow) -> MemoryRow:
     """What memory keeps of a task."""
     text = f"{task.title}\n{task.body}"
     keys = tuple(identifier.key for identifier in find_identifiers(text))
-    return MemoryRow(
-        row_id=task.id, workspace=task.workspace, text=text, identifiers=keys, updated=task.updated
-    )
+    return MemoryRow(row_id=task.id, workspace=task.workspace, text=text, identifiers=keys, updated=task.updated)
 
 
 def _upsert_positions(tables: Tables, positions: Sequence[Position]) -> None:

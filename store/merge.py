@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pydantic import TypeAdapter
 
-from store.schema.change import Action, Change, Version
+from store.schema.change import Action, Change
 from store.schema.rows import PersonRow, TaskRow, TaskState
 
 _STATE: TypeAdapter[TaskState] = TypeAdapter(TaskState)
@@ -35,6 +35,7 @@ def fold_task(changes: Iterable[Change]) -> TaskRow | None:
     absorbed = _absorption(once, create.version.operation)
     live = [change for change in once if not absorbed(change)]
     fields = _last_writes(live)
+    version = live[-1].version
     return TaskRow(
         id=create.row_id,
         workspace=create.workspace,
@@ -47,13 +48,9 @@ def fold_task(changes: Iterable[Change]) -> TaskRow | None:
         requester=fields.get("requester") or None,
         evidence=_grown(live, "evidence"),
         created=create.version.at,
-        updated=max(change.version.at for change in live),
+        updated=version.at,
+        version=version,
     )
-
-
-def task_version(changes: Iterable[Change]) -> Version:
-    """The version of a row as a View shows it: that of its latest change."""
-    return max(change.version for change in changes)
 
 
 def fold_person(row: PersonRow | None, changes: Iterable[Change]) -> PersonRow | None:

@@ -111,9 +111,7 @@ class Record:
         for workspace, names in by_workspace.items():
             for chunk in chunked(names):
                 where = f"workspace = {quote(workspace)} AND {is_in('thread', chunk)}"
-                for stub in _stubs(
-                    self._tables["tasks"].search().where(where).select(_STUB_COLUMNS).to_arrow()
-                ):
+                for stub in _stubs(self._tables["tasks"].search().where(where).select(_STUB_COLUMNS).to_arrow()):
                     found[workspace, stub.thread].append(stub)
         return {thread: sorted(stubs, key=lambda s: s.newest_first) for thread, stubs in found.items()}
 

@@ -66,9 +66,7 @@ RECORD: Mapping[str, TableSpec] = {
     "positions": TableSpec(Position),
 }
 MEMORY: Mapping[str, TableSpec] = {
-    "memory": TableSpec(
-        MemoryRow, key="row_id", scalar=("workspace",), labels=("identifiers",), text=("text",)
-    ),
+    "memory": TableSpec(MemoryRow, key="row_id", scalar=("workspace",), labels=("identifiers",), text=("text",)),
 }
 _ALL = {**RECORD, **MEMORY}
 

@@ -62,6 +62,21 @@ class Decision(Frozen):
             raise ValueError("a Decision sets a field of a row at most once")
         return self
 
+    @model_validator(mode="after")
+    def _only_what_was_seen(self) -> Decision:
+        visible = {(found.handle, found.row_id) for found in self.view.tasks()}
+        rows = {row_id for _, row_id in visible}
+        for operation in self.operations:
+            if isinstance(operation, Update | Matched) and operation.task not in rows:
+                raise ValueError(f"{operation.kind} of a row that was not visible (R41)")
+            if isinstance(operation, Update) and not operation.evidence:
+                raise ValueError("an update without evidence (R47)")
+            if any((item.handle, item.row_id) not in visible for item in operation.evidence):
+                raise ValueError("evidence that was not visible (R46)")
+            if isinstance(operation, Create) and not self.view.permits_create:
+                raise ValueError("a create before search and standby were seen (R08, R44)")
+        return self
+
     @property
     def event(self) -> Event:
         """The event that was decided."""
@@ -104,18 +119,7 @@ class Parked(Frozen):
 PersonOperation = Edit | Delete | Restore
 SessionOperation = Summary | Gap | Collapse | Metadata
 Operation = Annotated[
-    Create
-    | Update
-    | Matched
-    | NotATask
-    | Edit
-    | Delete
-    | Restore
-    | Parked
-    | Summary
-    | Gap
-    | Collapse
-    | Metadata,
+    Create | Update | Matched | NotATask | Edit | Delete | Restore | Parked | Summary | Gap | Collapse | Metadata,
     Field(discriminator="kind"),
 ]
 """Every kind of operation there is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,8 @@ from store.schema.identity import event_uid, person_id, stream_key
 Scalar = str | int | float | bool | None
 EventKind = Literal["message", "mail", "comment", "meeting"]
 _Name = Annotated[str, Field(min_length=1, max_length=2_000)]
+
+_WRITTEN_DATE = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]")
 
 POSTDATED_AFTER = timedelta(minutes=5)
 """An event time this much later than its arrival is marked, not only cut (clocks differ a little)."""
@@ -84,8 +87,8 @@ class Event(Frozen):
     @field_validator("at", mode="before")
     @classmethod
     def _written_time(cls, value: Any) -> Any:
-        # A bare number would be read as seconds or milliseconds by its size: refuse to guess.
-        if not isinstance(value, str | datetime):
+        # A number, quoted or not, would be read as seconds or milliseconds by its size: refuse to guess.
+        if not (isinstance(value, datetime) or (isinstance(value, str) and _WRITTEN_DATE.match(value))):
             raise ValueError("must be an RFC 3339 time with a zone")
         return value
 

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Literal
 
 from store.schema.base import Frozen, UtcTime
+from store.schema.change import Version
 from store.schema.event import EventKind
 
 TaskState = Literal["open", "in_progress", "blocked", "done", "cancelled"]
@@ -30,6 +31,8 @@ class TaskRow(Frozen):
     """Uids of the events that created or changed it."""
     created: UtcTime
     updated: UtcTime
+    version: Version
+    """That of its latest change."""
 
 
 class PersonRow(Frozen):

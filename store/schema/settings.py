@@ -60,6 +60,4 @@ def load_settings(**overrides: object) -> Settings:
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise UsageError(
-            f"A setting is wrong: {problems(error)}. See the environment (LOOKFIRST_…)."
-        ) from error
+        raise UsageError(f"A setting is wrong: {problems(error)}. See the environment (LOOKFIRST_…).") from error

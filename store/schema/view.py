@@ -54,8 +54,8 @@ class Slice(Frozen):
     head: str
     """Head of the body, cut at a character and marked when it was longer."""
     same_thread: bool = False
-    origins: tuple[str, ...] = ()
-    """Source ids of the newest events of this thread that touched the row (what a reply mark names)."""
+    answered: bool = False
+    """The event's reply mark names an event that touched this row."""
     lanes: tuple[LaneRank, ...] = ()
     version: Version
     """The version of the row that was seen."""
@@ -123,6 +123,13 @@ class View(Frozen):
     def person(self, handle: str) -> PersonSlice | None:
         """The person row behind a handle, exactly."""
         return next((found for found in self.standby.people if found.handle == handle), None)
+
+    @property
+    def permits_create(self) -> bool:
+        """Search, thread rows and standby were all read, and none of them failed (R08, R24, R43, R44)."""
+        read = {read.name for read in self.reads}
+        looked = bool(read & {"exact", "text", "vector"})
+        return looked and read >= {"thread", "standby_tasks", "standby_people"} and not self.failed_reads()
 
     def failed_reads(self) -> tuple[Read, ...]:
         """Reads that were not made: while there is one, neither a create nor a not-a-task stands."""

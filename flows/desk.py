@@ -1,0 +1,220 @@
+"""The desk: where events wait, are looked for in waves, judged, guarded and decided.
+
+It runs without an engine. Events of a thread are decided one after the other; threads side by side, so that the
+reads of a wave are made together. What cannot be decided now stays pending and is tried again; nothing here
+waits for the record or for the index.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from flows.judge.contract import Judge
+from flows.judge.guard import Accepted, Refused, Waits, guard
+from flows.overlay import Overlay
+from flows.pending import Pending
+from flows.retrieve.look import Looker, replied_uid
+from store.record import Record
+from store.schema import (
+    Arrival,
+    ClassifiedFailure,
+    Decision,
+    EventRow,
+    Failed,
+    FailureClass,
+    NotATask,
+    Parked,
+    Rejection,
+    Settings,
+    View,
+    classify,
+)
+from store.schema.identity import operation_id
+
+_SETTLED_AT_ONCE = 256
+"""Overlay entries looked up with each wave (events): keeps the read of known events to one `IN`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """An event that was decided before: nothing is written."""
+
+    arrival: Arrival
+
+
+Settled = Decision | Parked | Repeated
+"""What can become of an event at the desk."""
+
+
+class Desk:
+    """Takes events, gives back what became of them, by bucket."""
+
+    def __init__(
+        self,
+        record: Record,
+        looker: Looker,
+        overlay: Overlay,
+        judge: Judge,
+        limits: Settings,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._record = record
+        self._looker = looker
+        self._overlay = overlay
+        self._judge = judge
+        self._limits = limits
+        self._clock = clock
+        self._threads: dict[str, deque[Pending]] = {}
+        self._buckets: dict[str, str] = {}
+        self._settled: dict[str, list[Settled]] = {}
+
+    def __len__(self) -> int:
+        """Events that are pending (count)."""
+        return sum(len(waiting) for waiting in self._threads.values())
+
+    def take(self, bucket: str, pending: Iterable[Pending]) -> None:
+        """Accept events in the order they arrived; `bucket` is who will collect what becomes of them."""
+        for event in pending:
+            key = event.arrival.event.key
+            self._threads.setdefault(key, deque()).append(event)
+            self._buckets[key] = bucket
+
+    def pending(self, bucket: str) -> tuple[Pending, ...]:
+        """The undecided events of a bucket, each thread's in order: its state in a snapshot."""
+        mine = (waiting for key, waiting in self._threads.items() if self._buckets[key] == bucket)
+        return tuple(event for waiting in mine for event in waiting)
+
+    def collect(self, bucket: str) -> list[Settled]:
+        """Work one wave if there is one, and hand over what has become of the bucket's events."""
+        self.work()
+        return self._settled.pop(bucket, [])
+
+    def next_at(self, bucket: str) -> datetime | None:
+        """When the bucket has to be asked again; None when it has nothing here."""
+        if bucket in self._settled:
+            return self._clock()
+        heads = [waiting[0] for key, waiting in self._threads.items() if self._buckets[key] == bucket]
+        if not heads:
+            return None
+        now = self._clock()
+        return min(head.not_before or now for head in heads)
+
+    def work(self) -> int:
+        """Decide one wave: the first due event of each thread, oldest first. Returns how many it took."""
+        wave = self._wave()
+        if not wave:
+            return 0
+        try:
+            known = self._known(wave)
+        except Exception as error:
+            for event in wave:
+                self._fail(event, classify(error))
+            return len(wave)
+        fresh = []
+        for event in wave:
+            row = known.get(event.arrival.event.uid)
+            if event.arrival.event.uid in self._overlay or (row and row.decision):
+                self._settle(event, Repeated(event.arrival))
+            else:
+                fresh.append(event)
+        for event, view in zip(fresh, self._looker.look([e.arrival for e in fresh], known), strict=True):
+            try:
+                self._decide(event, view)
+            except Exception as error:
+                self._fail(event, classify(error), view)
+        return len(wave)
+
+    def _wave(self) -> list[Pending]:
+        now = self._clock()
+        due = (waiting[0] for waiting in self._threads.values() if waiting[0].is_due(now))
+        return list(islice(due, self._limits.wave))
+
+    def _known(self, wave: Sequence[Pending]) -> dict[str, EventRow]:
+        """Rows of the wave's events, of those they reply to, and of the oldest the overlay still holds."""
+        waiting = self._overlay.oldest(_SETTLED_AT_ONCE)
+        replied = filter(None, (replied_uid(event.arrival) for event in wave))
+        known = self._record.events([*(event.arrival.event.uid for event in wave), *replied, *waiting])
+        self._overlay.settle([uid for uid in waiting if uid in known and known[uid].decision])
+        return known
+
+    def _decide(self, event: Pending, view: View) -> None:
+        """Judge, guard, and judge once more if the guard refuses; raises what the judge raises."""
+        if event.arrival.event.is_blank:
+            self._settle(event, self._blank(event, view))
+            return
+        if all(isinstance(read.outcome, Failed) for read in view.reads):
+            raise ClassifiedFailure(FailureClass.TRANSIENT, _failures(view))
+        rejected = event.rejected
+        for attempt in range(1, self._limits.judgments + 1):
+            answer = self._judge.judge(event.arrival.event, view, rejected)
+            match guard(answer, event.arrival.event, view, self._limits, attempt):
+                case Accepted(operations):
+                    decision = Decision(
+                        arrival=event.arrival,
+                        view=view,
+                        operations=operations,
+                        rejected=rejected,
+                        judge=self._judge.name,
+                    )
+                    self._settle(event, decision)
+                    return
+                case Waits(reason):
+                    raise ClassifiedFailure(FailureClass.TRANSIENT, reason)
+                case Refused(rejections):
+                    rejected = (*rejected, *rejections)
+        self._park(event, FailureClass.CONTENT, _refusals(rejected), rejected, view)
+
+    def _blank(self, event: Pending, view: View) -> Decision:
+        """Nothing was said: no judge is asked (N3)."""
+        uid = event.arrival.event.uid
+        nothing = NotATask(id=operation_id(uid, 0, 0), number=0, reason="the event has no text")
+        return Decision(arrival=event.arrival, view=view, operations=(nothing,), judge="blank/1")
+
+    def _fail(self, event: Pending, failure: ClassifiedFailure, view: View | None = None) -> None:
+        later = event.after(failure, self._clock(), self._limits)
+        if later is None:
+            self._park(event, failure.failure, failure.reason, event.rejected, view)
+        else:
+            self._threads[event.arrival.event.key][0] = later
+
+    def _park(
+        self,
+        event: Pending,
+        failure: FailureClass,
+        reason: str,
+        rejected: tuple[Rejection, ...],
+        view: View | None,
+    ) -> None:
+        parked = Parked(
+            arrival=event.arrival,
+            failure=failure,
+            reason=reason,
+            attempts=event.tries + 1,
+            rejected=rejected,
+            view=view,
+        )
+        self._settle(event, parked)
+
+    def _settle(self, event: Pending, settled: Settled) -> None:
+        key = event.arrival.event.key
+        self._settled.setdefault(self._buckets[key], []).append(settled)
+        if isinstance(settled, Decision):
+            self._overlay.add(settled)
+        waiting = self._threads[key]
+        waiting.popleft()
+        if not waiting:
+            del self._threads[key], self._buckets[key]
+
+
+def _failures(view: View) -> str:
+    reasons = (read.outcome.reason for read in view.reads if isinstance(read.outcome, Failed))
+    return "nothing could be read: " + "; ".join(dict.fromkeys(reasons))
+
+
+def _refusals(rejected: Sequence[Rejection]) -> str:
+    told: Iterator[str] = (f"{rejection.rule}: {rejection.reason}" for rejection in rejected)
+    return "the judge's answers were refused: " + "; ".join(told)

@@ -1,0 +1,113 @@
+"""What was decided and cannot be read in the record yet.
+
+`decide` does not wait for `apply`: the operations it has emitted are kept here and merged, by the same pure
+merge that apply uses, into every row that enters a View. An entry goes once the event row of its event, which
+apply writes last, is readable.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from store.derive import decision_changes
+from store.merge import fold_person, fold_task
+from store.record import Record, Thread
+from store.schema import Change, Create, Decision, NotATask, PersonRow, TaskRow
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    thread: Thread
+    changes: tuple[Change, ...]
+    touched: tuple[str, ...]
+    created: tuple[str, ...]
+
+
+class Overlay:
+    """Decisions in the order they were made, by event, with the changes they will become."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self._changes: defaultdict[str, list[Change]] = defaultdict(list)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, event: str) -> bool:
+        return event in self._entries
+
+    def add(self, decision: Decision) -> None:
+        """Keep a Decision; the first of an identity stays, as it will in the record."""
+        event = decision.event
+        if event.uid in self._entries:
+            return
+        changes = decision_changes(decision)
+        self._entries[event.uid] = _Entry(
+            thread=(event.workspace, event.thread),
+            changes=changes,
+            touched=tuple(o.task for o in decision.operations if not isinstance(o, NotATask)),
+            created=tuple(o.task for o in decision.operations if isinstance(o, Create)),
+        )
+        for change in changes:
+            self._changes[change.row_id].append(change)
+
+    def settle(self, readable: Collection[str]) -> None:
+        """Let go of the events whose rows are readable."""
+        for event in [event for event in readable if event in self._entries]:
+            entry = self._entries.pop(event)
+            for change in entry.changes:
+                kept = self._changes[change.row_id]
+                kept.remove(change)
+                if not kept:
+                    del self._changes[change.row_id]
+
+    def oldest(self, count: int) -> list[str]:
+        """The events that have waited longest, which apply reaches first."""
+        return list(islice(self._entries, count))
+
+    def touched_by(self, event: str) -> tuple[str, ...]:
+        """Tasks that the Decision of an event touches."""
+        entry = self._entries.get(event)
+        return entry.touched if entry else ()
+
+    def created_in(self, thread: Thread) -> list[str]:
+        """Tasks that events of a thread have just created."""
+        return [task for entry in self._entries.values() if entry.thread == thread for task in entry.created]
+
+    def latest(self, workspace: str, count: int) -> list[str]:
+        """Tasks of a workspace touched by the newest Decisions, at most `count`."""
+        newest = (
+            task
+            for entry in reversed(self._entries.values())
+            if entry.thread[0] == workspace
+            for task in entry.touched
+        )
+        return list(islice(dict.fromkeys(newest), count))
+
+    def tasks(self, record: Record, ids: Iterable[str]) -> dict[str, TaskRow]:
+        """Tasks by id as they will be once everything emitted is applied."""
+        wanted = list(dict.fromkeys(ids))
+        rows = record.tasks(wanted)
+        pending = [row_id for row_id in wanted if row_id in self._changes]
+        history = record.changes(pending)
+        for row_id in pending:
+            row = fold_task([*history.get(row_id, ()), *self._changes[row_id]])
+            if row:
+                rows[row_id] = row
+            else:
+                rows.pop(row_id, None)
+        return rows
+
+    def people(self, record: Record, ids: Iterable[str]) -> dict[str, PersonRow]:
+        """People by id, likewise."""
+        wanted = list(dict.fromkeys(ids))
+        rows = record.people(wanted)
+        for row_id in wanted:
+            if row_id in self._changes:
+                row = fold_person(rows.get(row_id), self._changes[row_id])
+                if row:
+                    rows[row_id] = row
+        return rows

@@ -1,0 +1,154 @@
+"""Look first: for each event of a wave, everything its judgment will see.
+
+The reads of a wave are made together, because one read for many events costs little more than for one; the View
+of each event is then built from its own part of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from flows.overlay import Overlay
+from flows.retrieve.plan import plan
+from flows.retrieve.view import Found, Planned, Result, build_view, open_first
+from store import Store
+from store.memory import ExactRequest
+from store.record import TaskStub
+from store.schema import Arrival, ClassifiedFailure, EventRow, PersonRow, Query, Settings, View, classify
+from store.schema.identity import event_uid
+
+_T = TypeVar("_T")
+
+
+def replied_uid(arrival: Arrival) -> str | None:
+    """Uid of the event that the event's reply mark names, in its own thread."""
+    event = arrival.event
+    if not event.reply_to:
+        return None
+    return event_uid(event.workspace, event.source, event.thread, event.reply_to)
+
+
+class Looker:
+    """Makes the reads of a wave and builds its Views. Reads only."""
+
+    def __init__(self, store: Store, overlay: Overlay, limits: Settings, pool: ThreadPoolExecutor) -> None:
+        self._store = store
+        self._overlay = overlay
+        self._limits = limits
+        self._pool = pool
+
+    def look(self, wave: Sequence[Arrival], known: Mapping[str, EventRow]) -> list[View]:
+        """One View for each event of the wave, in order; a failed read is an outcome, not an exception.
+
+        `known` holds event rows by uid, at least those that reply marks of the wave name.
+        """
+        planned = [self._plan(arrival, known) for arrival in wave]
+        found = self._search(planned)
+        ids = self._task_ids(planned, found)
+        found.tasks = self._ask(lambda: self._overlay.tasks(self._store.record, ids))()
+        found.people = self._ask(lambda: self._people(planned, found))()
+        return [build_view(event, found, self._limits) for event in planned]
+
+    def _plan(self, arrival: Arrival, known: Mapping[str, EventRow]) -> Planned:
+        replied = replied_uid(arrival)
+        row = known.get(replied) if replied else None
+        answered = self._overlay.touched_by(replied) if replied else ()
+        event = arrival.event
+        return Planned(
+            arrival,
+            queries=plan(event, self._limits),
+            answered=answered or (row.rows if row else ()),
+            fresh=tuple(self._overlay.created_in((event.workspace, event.thread))),
+        )
+
+    def _search(self, planned: Sequence[Planned]) -> Found:
+        """All reads that need no other's result, side by side."""
+        limit = self._limits.hits
+        threads = {event.thread for event in planned}
+        workspaces = {workspace for workspace, _ in threads}
+        texts = {(e.thread[0], query) for e in planned for query in e.queries if query.lane == "text"}
+        exact = self._ask(lambda: self._exact(planned))
+        text = {key: self._ask(partial(self._text, key, limit)) for key in texts}
+        own = self._ask(lambda: self._store.record.thread_tasks(threads))
+        recent = {name: self._ask(partial(self._recent, name)) for name in workspaces}
+        summaries = self._ask(lambda: self._store.record.summaries(threads))
+        lag = self._ask(self._lag)()
+        return Found(
+            exact=exact(),
+            text={key: answer() for key, answer in text.items()},
+            threads=own(),
+            recent={name: answer() for name, answer in recent.items()},
+            fresh={name: self._overlay.latest(name, self._limits.standby_pool) for name in workspaces},
+            summaries=summaries(),
+            lag=len(self._overlay) + (lag if isinstance(lag, int) else 0),
+        )
+
+    def _ask(self, read: Callable[[], _T]) -> Callable[[], Result[_T]]:
+        """Start a read; what is returned waits for it, within the bound that R39 asks for."""
+        future = self._pool.submit(read)
+
+        def answer() -> Result[_T]:
+            try:
+                return future.result(self._limits.search_timeout)
+            except Exception as error:
+                return classify(error)
+
+        return answer
+
+    def _exact(self, planned: Sequence[Planned]) -> Mapping[str, Sequence[str]]:
+        asking = [event for event in planned if event.exact]
+        requests = [ExactRequest(e.thread[0], frozenset(e.exact.terms)) for e in asking if e.exact]
+        hits = self._store.memory.exact(requests, self._limits.hits) if requests else []
+        return {event.arrival.event.uid: rows for event, rows in zip(asking, hits, strict=True)}
+
+    def _text(self, key: tuple[str, Query], limit: int) -> Sequence[str]:
+        workspace, query = key
+        return self._store.memory.text(workspace, query.terms, limit)
+
+    def _recent(self, workspace: str) -> Sequence[TaskStub]:
+        return self._store.record.recent_tasks(workspace, self._limits.standby_pool)
+
+    def _lag(self) -> int:
+        """Messages the record has and memory has not."""
+        reached = {(place.part, place.partition): place.next_offset for place in self._store.record.positions()}
+        behind = [
+            offset - reached.get(("memory", partition), 0)
+            for (part, partition), offset in reached.items()
+            if part == "record"
+        ]
+        return max(0, sum(behind))
+
+    def _task_ids(self, planned: Sequence[Planned], found: Found) -> list[str]:
+        """Every task that may be shown to somebody of the wave."""
+        ids: dict[str, None] = {}
+
+        def may_be_shown(rows: Iterable[str]) -> None:
+            ids.update(dict.fromkeys(rows))
+
+        for event in planned:
+            may_be_shown([*event.answered, *event.fresh])
+        if not isinstance(found.exact, ClassifiedFailure):
+            for hits in found.exact.values():
+                may_be_shown(hits)
+        for result in found.text.values():
+            if not isinstance(result, ClassifiedFailure):
+                may_be_shown(result)
+        if not isinstance(found.threads, ClassifiedFailure):
+            for stubs in found.threads.values():
+                may_be_shown(stub.id for stub in open_first(stubs)[: self._limits.thread_rows])
+        for recent in found.recent.values():
+            if not isinstance(recent, ClassifiedFailure):
+                may_be_shown(stub.id for stub in recent)
+        for fresh in found.fresh.values():
+            may_be_shown(fresh)
+        return list(ids)
+
+    def _people(self, planned: Sequence[Planned], found: Found) -> Mapping[str, PersonRow]:
+        ids = {person for event in planned for person in event.arrival.event.people}
+        if not isinstance(found.tasks, ClassifiedFailure):
+            for task in found.tasks.values():
+                ids.update(filter(None, [task.requester, *task.assignees]))
+        return self._overlay.people(self._store.record, sorted(ids))

@@ -1,0 +1,74 @@
+"""Short cuts of rows: what a judge gets to see of a task or a person (R17, R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from store.schema import Event, LaneRank, PersonRow, PersonSlice, Slice, TaskRow
+
+CUT = "…"
+_PARTICIPANTS = 4
+_LABEL_CHARACTERS = 24
+_NAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A task that is to be shown, with how it was found."""
+
+    task: TaskRow
+    lanes: tuple[LaneRank, ...] = ()
+    answered: bool = False
+    """The event's reply mark names an event that touched this task."""
+
+
+def task_slice(handle: str, shown: Shown, event: Event, people: Mapping[str, PersonRow], characters: int) -> Slice:
+    """A slice whose text is at most `characters` long: the head of the body takes what is left over."""
+    task = shown.task
+    ids = tuple(dict.fromkeys([*filter(None, [task.requester]), *task.assignees]))[:_PARTICIPANTS]
+    cut = Slice(
+        handle=handle,
+        row_id=task.id,
+        title=shorten(task.title, characters // 2),
+        state=task.state,
+        due=task.due,
+        participants=tuple(
+            shorten(label_of(people[person]), _LABEL_CHARACTERS) for person in ids if person in people
+        ),
+        people=ids,
+        last_activity=task.updated,
+        head="",
+        same_thread=(task.workspace, task.thread) == (event.workspace, event.thread),
+        answered=shown.answered,
+        lanes=shown.lanes,
+        version=task.version,
+    )
+    room = characters - len(cut.text)
+    return cut.model_copy(update={"head": shorten(" ".join(task.body.split()), room)})
+
+
+def person_slice(handle: str, row: PersonRow, role: str, characters: int) -> PersonSlice:
+    """A person under a handle, names and addresses cut to what a line holds."""
+    return PersonSlice.model_validate(
+        {
+            "handle": handle,
+            "row_id": row.id,
+            "names": tuple(shorten(name, characters // 4) for name in row.names[:_NAMES]),
+            "addresses": tuple(shorten(address, characters // 4) for address in row.addresses[:_NAMES]),
+            "last_seen": row.last_seen,
+            "role": role,
+        }
+    )
+
+
+def label_of(person: PersonRow) -> str:
+    """What to call a person on a page."""
+    return next(iter([*person.names, *person.addresses]), person.id)
+
+
+def shorten(text: str, characters: int) -> str:
+    """At most `characters` of a text, cut at a character and marked."""
+    if len(text) <= characters:
+        return text
+    return text[: max(0, characters - len(CUT))] + (CUT if characters > 0 else "")
