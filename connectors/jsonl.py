@@ -93,9 +93,7 @@ def _mapped(
         return None
 
 
-def _event(
-    value: Mapping[str, object], mapping: Mapping[str, str], zone: ZoneInfo | None
-) -> dict[str, object]:
+def _event(value: Mapping[str, object], mapping: Mapping[str, str], zone: ZoneInfo | None) -> dict[str, object]:
     given = {name: item for name, item in value.items() if item is not None}
     event = {field: given[name] for field, name in mapping.items() if name in given}
     extra: dict[str, object] = {}

@@ -70,9 +70,7 @@ class TopicFile:
                 os.fsync(file.fileno())
             except OSError as error:
                 file.truncate(end.byte)
-                raise TopicError(
-                    f"Cannot append to {self.path}: {error.strerror}; free some space."
-                ) from error
+                raise TopicError(f"Cannot append to {self.path}: {error.strerror}; free some space.") from error
             self._last = now
             self._end = Place(end.offset + len(lines), end.byte + len(data))
         return end.offset

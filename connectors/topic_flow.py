@@ -29,11 +29,19 @@ class Tap(Protocol):
 class TopicSource(FixedPartitionedSource[Incoming, Place]):
     """Reads a topic file from where the last snapshot left it, or from `start`."""
 
-    def __init__(self, topic: TopicFile, tap: Tap, batch: int, start: Place | None = None) -> None:
+    def __init__(
+        self,
+        topic: TopicFile,
+        tap: Tap,
+        batch: int,
+        start: Place | None = None,
+        read: Callable[[int], None] | None = None,
+    ) -> None:
         self._topic = topic
         self._tap = tap
         self._batch = batch
         self._start = start
+        self._read = read
 
     def list_parts(self) -> list[str]:
         return [PARTITION]
@@ -44,21 +52,26 @@ class TopicSource(FixedPartitionedSource[Incoming, Place]):
         start = min(places, key=lambda place: place.offset) if places else self._topic.start
         if start.byte > self._topic.end().byte:
             self._topic.place_of(start.offset)
-        return _TopicReader(self._topic, self._tap, self._batch, start)
+        return _TopicReader(self._topic, self._tap, self._batch, start, self._read)
 
 
 class _TopicReader(StatefulSourcePartition[Incoming, Place]):
-    def __init__(self, topic: TopicFile, tap: Tap, batch: int, place: Place) -> None:
+    def __init__(
+        self, topic: TopicFile, tap: Tap, batch: int, place: Place, read: Callable[[int], None] | None
+    ) -> None:
         self._topic = topic
         self._tap = tap
         self._batch = batch
         self._place = place
+        self._read = read
         self._idle = False
 
     def next_batch(self) -> list[Incoming]:
         room = min(self._batch, self._tap.room())
         found, self._place = self._topic.read(self._place, room) if room > 0 else ([], self._place)
         self._idle = not found
+        if found and self._read:
+            self._read(len(found))
         if self._idle and self._tap.ended(drained=room > 0):
             raise StopIteration
         return found

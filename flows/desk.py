@@ -7,9 +7,9 @@ waits for the record or for the index.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 
@@ -46,12 +46,20 @@ class Repeated:
     arrival: Arrival
 
 
+@dataclass(slots=True)
+class _Thread:
+    """The undecided events of one thread, in order, and who collects what becomes of them."""
+
+    owner: Hashable
+    waiting: deque[Pending] = field(default_factory=deque)
+
+
 Settled = Decision | Parked | Repeated
 """What can become of an event at the desk."""
 
 
 class Desk:
-    """Takes events, gives back what became of them, by bucket."""
+    """Takes events, gives back what became of them to whoever owns their thread."""
 
     def __init__(
         self,
@@ -68,40 +76,44 @@ class Desk:
         self._judge = judge
         self._limits = limits
         self._clock = clock
-        self._threads: dict[str, deque[Pending]] = {}
-        self._buckets: dict[str, str] = {}
-        self._settled: dict[str, list[Settled]] = {}
+        self._threads: dict[str, _Thread] = {}
+        self._owned: defaultdict[Hashable, dict[str, _Thread]] = defaultdict(dict)
+        self._settled: defaultdict[Hashable, list[tuple[Pending, Settled]]] = defaultdict(list)
 
     def __len__(self) -> int:
-        """Events that are pending (count)."""
-        return sum(len(waiting) for waiting in self._threads.values())
+        """Events taken and not handed back yet (count)."""
+        waiting = sum(len(thread.waiting) for thread in self._threads.values())
+        return waiting + sum(len(settled) for settled in self._settled.values())
 
-    def take(self, bucket: str, pending: Iterable[Pending]) -> None:
-        """Accept events in the order they arrived; `bucket` is who will collect what becomes of them."""
+    def take(self, owner: Hashable, pending: Iterable[Pending]) -> None:
+        """Accept events in the order they arrived; all events of a thread have one owner."""
         for event in pending:
             key = event.arrival.event.key
-            self._threads.setdefault(key, deque()).append(event)
-            self._buckets[key] = bucket
+            thread = self._threads.setdefault(key, _Thread(owner))
+            thread.waiting.append(event)
+            self._owned[owner][key] = thread
 
-    def pending(self, bucket: str) -> tuple[Pending, ...]:
-        """The undecided events of a bucket, each thread's in order: its state in a snapshot."""
-        mine = (waiting for key, waiting in self._threads.items() if self._buckets[key] == bucket)
-        return tuple(event for waiting in mine for event in waiting)
+    def pending(self, owner: Hashable) -> tuple[Pending, ...]:
+        """The owner's events that it must not lose, each thread's in order: its state in a snapshot.
 
-    def collect(self, bucket: str) -> list[Settled]:
-        """Work one wave if there is one, and hand over what has become of the bucket's events."""
+        What is settled counts until it was collected: only then is it on its way to a topic.
+        """
+        uncollected = (event for event, _ in self._settled.get(owner, ()))
+        waiting = (event for thread in self._owned.get(owner, {}).values() for event in thread.waiting)
+        return (*uncollected, *waiting)
+
+    def collect(self, owner: Hashable) -> list[Settled]:
+        """Work one wave if there is one, and hand over what has become of the owner's events."""
         self.work()
-        return self._settled.pop(bucket, [])
+        return [settled for _, settled in self._settled.pop(owner, ())]
 
-    def next_at(self, bucket: str) -> datetime | None:
-        """When the bucket has to be asked again; None when it has nothing here."""
-        if bucket in self._settled:
-            return self._clock()
-        heads = [waiting[0] for key, waiting in self._threads.items() if self._buckets[key] == bucket]
-        if not heads:
-            return None
+    def next_at(self, owner: Hashable) -> datetime | None:
+        """When the owner has to ask again; None when it has nothing here."""
         now = self._clock()
-        return min(head.not_before or now for head in heads)
+        if owner in self._settled:
+            return now
+        heads = (thread.waiting[0] for thread in self._owned.get(owner, {}).values())
+        return min((head.not_before or now for head in heads), default=None)
 
     def work(self) -> int:
         """Decide one wave: the first due event of each thread, oldest first. Returns how many it took."""
@@ -130,7 +142,7 @@ class Desk:
 
     def _wave(self) -> list[Pending]:
         now = self._clock()
-        due = (waiting[0] for waiting in self._threads.values() if waiting[0].is_due(now))
+        due = (t.waiting[0] for t in self._threads.values() if t.waiting[0].is_due(now))
         return list(islice(due, self._limits.wave))
 
     def _known(self, wave: Sequence[Pending]) -> dict[str, EventRow]:
@@ -179,7 +191,7 @@ class Desk:
         if later is None:
             self._park(event, failure.failure, failure.reason, event.rejected, view)
         else:
-            self._threads[event.arrival.event.key][0] = later
+            self._threads[event.arrival.event.key].waiting[0] = later
 
     def _park(
         self,
@@ -201,13 +213,15 @@ class Desk:
 
     def _settle(self, event: Pending, settled: Settled) -> None:
         key = event.arrival.event.key
-        self._settled.setdefault(self._buckets[key], []).append(settled)
+        thread = self._threads[key]
+        self._settled[thread.owner].append((event, settled))
         if isinstance(settled, Decision):
             self._overlay.add(settled)
-        waiting = self._threads[key]
-        waiting.popleft()
-        if not waiting:
-            del self._threads[key], self._buckets[key]
+        thread.waiting.popleft()
+        if not thread.waiting:
+            del self._threads[key], self._owned[thread.owner][key]
+            if not self._owned[thread.owner]:
+                del self._owned[thread.owner]
 
 
 def _failures(view: View) -> str:

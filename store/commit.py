@@ -111,10 +111,10 @@ class StoreWriter:
             repeated=len(standing.repeated),
         )
 
-    def follow(self) -> None:
-        """Let memory follow the record."""
-        self.memory.follow(self.record)
+    def follow(self) -> int:
+        """Let memory follow the record; returns the offset it has reached, added up over partitions."""
         self._wear["memory"].commits += 1
+        return self.memory.follow(self.record)
 
     def maintain(self) -> list[str]:
         """Optimise the tables that were written enough since they last were; returns their names.

@@ -57,8 +57,11 @@ class Memory:
         ordered = sorted(found, key=lambda hit: (-round(hit["_score"], 5), hit["row_id"]))
         return [hit["row_id"] for hit in ordered[: limit + 1]]
 
-    def follow(self, record: Record) -> None:
-        """Bring memory to where the record is; the position is written last, so a crash only repeats work."""
+    def follow(self, record: Record) -> int:
+        """Bring memory to where the record is; returns that offset, added up over partitions.
+
+        The position is written last, so that a crash only repeats work.
+        """
         positions = record.positions()
         reached = {place.partition: place for place in positions if place.part == "memory"}
         ahead = [
@@ -67,8 +70,9 @@ class Memory:
             if place.part == "record"
             and (place.partition not in reached or reached[place.partition].next_offset < place.next_offset)
         ]
+        end = sum(place.next_offset for place in positions if place.part == "record")
         if not ahead:
-            return
+            return end
         since = {
             place.partition: reached[place.partition].next_offset if place.partition in reached else 0
             for place in ahead
@@ -79,6 +83,7 @@ class Memory:
             for place in ahead
         ]
         _upsert_positions(self._tables, followed)
+        return end
 
     def project(self, record: Record, row_ids: Iterable[str]) -> None:
         """Make memory say of these tasks what the record says, or nothing when they are not listed."""

@@ -1,0 +1,75 @@
+"""Where an embedded run keeps everything: topics, store and recovery state, in one folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from bytewax.recovery import RecoveryConfig, init_db_dir
+
+from connectors.topic_file import TopicFile
+from store import Store, open_store
+from store.schema import Settings, StoreError
+
+_RECOVERY_PARTITIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """A data folder and what is in it."""
+
+    path: Path
+    prefix: str
+
+    @classmethod
+    def at(cls, path: Path, settings: Settings) -> DataFolder:
+        """The folder with the topic names of the settings."""
+        return cls(path, settings.topic_prefix)
+
+    @property
+    def recovery(self) -> Path:
+        """State of the dataflows."""
+        return self.path / "recovery"
+
+    def topic(self, name: str) -> TopicFile:
+        """A topic, made when it is missing: `events`, `operations` or `dead-letters`."""
+        return TopicFile(self.path / "topics", f"{self.prefix}.{name}")
+
+    def store(self, *, create: bool = False) -> Store:
+        """The store; raises StoreError when there is none and none is to be made."""
+        return open_store(self.path / "store", create=create)
+
+    def recovery_config(self, flow: str) -> RecoveryConfig:
+        """Recovery of a dataflow; a store that was killed while it was made is made again."""
+        folder = self.recovery / flow
+        if not folder.is_dir():
+            # Made aside and renamed: the engine cannot use a store that is half made.
+            making = self.recovery / f"{flow}.making"
+            making.mkdir(parents=True, exist_ok=True)
+            for leftover in making.iterdir():
+                leftover.unlink()
+            init_db_dir(making, _RECOVERY_PARTITIONS)
+            making.rename(folder)
+        return RecoveryConfig(str(folder), timedelta(0))
+
+
+def check_positions(store: Store, operations: TopicFile) -> int:
+    """The offset the record has reached; raises StoreError when it is not a store of this topic."""
+    reached = 0
+    end = operations.end().offset
+    for place in store.record.positions():
+        if place.topic_id != operations.id:
+            raise StoreError(
+                f"The store was filled from topic {place.topic} with id {place.topic_id}, but the id of "
+                f"{operations.path} is {operations.id}: put the right topic file back, or delete the store "
+                "to build it anew."
+            )
+        if place.next_offset > end:
+            raise StoreError(
+                f"The store has applied {place.topic} to offset {place.next_offset}, but {operations.path} "
+                f"ends at {end}: put the whole topic file back, or delete the store to build it anew."
+            )
+        if place.part == "record":
+            reached = place.next_offset
+    return reached

@@ -1,0 +1,222 @@
+"""The embedded run: the dataflows in one process, topics and store in one folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import islice
+from types import FrameType
+from typing import Protocol
+
+from bytewax.dataflow import Dataflow
+from bytewax.testing import run_main
+
+from connectors.lock import exclusive
+from connectors.message import ORIGIN, Outgoing
+from connectors.topic_file import TopicFile, utc_now
+from connectors.topic_flow import TopicSink, TopicSource
+from flows.apply import StoreSink, apply
+from flows.data_folder import DataFolder, check_positions
+from flows.decide import decide
+from flows.desk import Desk
+from flows.judge.contract import Judge
+from flows.overlay import Overlay
+from flows.parse import read_operation
+from flows.retrieve.look import Looker
+from flows.tally import Tally
+from flows.taps import EventsTap, OperationsTap, PacedTap, Signals
+from store import Store
+from store.commit import StoreWriter
+from store.derive import Applied
+from store.schema import Decision, LookfirstError, Settings, StoreError, parse_event
+from store.schema.failure import ClassifiedFailure
+
+_READERS = 8
+"""Reads under way at once (threads); two or three do the work, the others wait for the disk."""
+_PRODUCED_AT_ONCE = 256
+_PACED_EPOCH = timedelta(milliseconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of input with where it was read."""
+
+    text: str
+    origin: str
+
+
+class Watcher(Protocol):
+    """Whoever shows the progress of a run."""
+
+    def update(self, tally: Tally) -> None:
+        """Called several times a second, and once at the end."""
+
+
+@dataclass(slots=True)
+class EmbeddedRun:
+    """One run over a data folder. `stop` may be called from a signal handler."""
+
+    folder: DataFolder
+    settings: Settings
+    judge: Judge
+    paced: bool = False
+    tally: Tally = field(default_factory=Tally)
+    signals: Signals = field(default_factory=Signals.fresh)
+    _errors: list[BaseException] = field(default_factory=list)
+
+    def stop(self) -> None:
+        """Stop reading, let what is under way finish, and end."""
+        self.signals.stopping.set()
+        self.signals.input_closed.set()
+
+    def run(self, lines: Iterable[Line] = (), watcher: Watcher | None = None) -> Tally:
+        """Append the lines to the events topic, decide and apply until nothing is pending.
+
+        Raises LookfirstError when the folder is in use, belongs to something else, or a flow failed.
+        """
+        with exclusive(self.folder.recovery), ThreadPoolExecutor(_READERS, "read") as pool:
+            store = self.folder.store(create=True)
+            flows = self._flows(store, pool)
+            threads = [
+                threading.Thread(target=self._guarded, args=(self._produce, lines), name="produce", daemon=True),
+                *(
+                    threading.Thread(target=self._guarded, args=(self._engine, *flow), name=flow[0])
+                    for flow in flows
+                ),
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads[1:]:
+                while thread.is_alive():
+                    thread.join(0.1)
+                    if watcher:
+                        watcher.update(self.tally)
+            self._catch_up(store)
+        if watcher:
+            watcher.update(self.tally)
+        self._raise_first_error()
+        return self.tally
+
+    def _flows(self, store: Store, pool: ThreadPoolExecutor) -> list[tuple[str, Dataflow, timedelta]]:
+        settings, tally = self.settings, self.tally
+        events, operations = self.folder.topic("events"), self.folder.topic("operations")
+        reached = check_positions(store, operations)
+        tally.applied_to = tally.followed_to = reached
+        overlay = self._emitted(operations, reached)
+        looker = Looker(store, overlay, settings, pool)
+        desk = Desk(store.record, looker, overlay, self.judge, settings, utc_now)
+        free = EventsTap(desk, settings.pending, self.signals)
+        tap = PacedTap(free, tally, operations, self._memory_failed) if self.paced else free
+        batch = 1 if self.paced else settings.source_batch
+        epoch = _PACED_EPOCH if self.paced else timedelta(seconds=settings.epoch)
+        deciding = decide(
+            TopicSource(events, tap, batch, read=self._count_read),
+            desk,
+            TopicSink(operations, written=self._count_written),
+            TopicSink(self.folder.topic("dead-letters")),
+            tally,
+            settings.buckets,
+        )
+        writer = StoreWriter(store.tables, store.record, store.memory, settings.unindexed_rows, settings.fragments)
+        applying = apply(
+            TopicSource(
+                operations, OperationsTap(self.signals), settings.source_batch, operations.place_of(reached)
+            ),
+            StoreSink(writer, operations.name, operations.id, tally),
+            TopicSink(self.folder.topic("dead-letters")),
+        )
+        return [("decide", deciding, epoch), ("apply", applying, epoch)]
+
+    def _emitted(self, operations: TopicFile, reached: int) -> Overlay:
+        """Decisions that were emitted before this run and are not applied: they are not asked for again."""
+        overlay = Overlay()
+        place = operations.place_of(reached)
+        while True:
+            found, place = operations.read(place, _PRODUCED_AT_ONCE)
+            if not found:
+                return overlay
+            for incoming in found:
+                read = read_operation(incoming)
+                if isinstance(read, Applied) and isinstance(read.message, Decision):
+                    overlay.add(read.message)
+
+    def _produce(self, lines: Iterable[Line]) -> None:
+        try:
+            topic = self.folder.topic("events")
+            rest = iter(lines)
+            while (batch := list(islice(rest, _PRODUCED_AT_ONCE))) and not self.signals.stopping.is_set():
+                topic.append([produced(line) for line in batch])
+                self.tally.produced += len(batch)
+        finally:
+            self.signals.input_closed.set()
+
+    def _engine(self, name: str, flow: Dataflow, epoch: timedelta) -> None:
+        try:
+            run_main(flow, epoch_interval=epoch, recovery_config=self.folder.recovery_config(name))
+        finally:
+            if name == "decide":
+                self.signals.decided.set()
+
+    def _guarded(self, work: Callable[..., None], *arguments: object) -> None:
+        try:
+            work(*arguments)
+        except BaseException as error:
+            self._errors.append(error)
+            self.stop()
+
+    def _catch_up(self, store: Store) -> None:
+        """Memory may have failed with the last epoch: one more try, then the run says that it lags."""
+        if self.tally.memory_failure:
+            try:
+                store.memory.follow(store.record)
+                self.tally.memory_failure = None
+            except Exception as error:
+                self.tally.memory_failure = f"{type(error).__name__}: {error}"
+
+    def _memory_failed(self) -> None:
+        raise StoreError(f"A paced run needs memory, which failed: {self.tally.memory_failure}.")
+
+    def _count_read(self, count: int) -> None:
+        self.tally.read += count
+
+    def _count_written(self, count: int) -> None:
+        self.tally.written += count
+
+    def _raise_first_error(self) -> None:
+        for error in self._errors:
+            cause: BaseException | None = error
+            while cause is not None and not isinstance(cause, LookfirstError):
+                cause = cause.__cause__
+            raise cause or error
+
+
+def produced(line: Line) -> Outgoing:
+    """The message of a line: keyed by its thread when it is an event, else as it is, for the dead letters."""
+    try:
+        key = parse_event(line.text).key
+    except ClassifiedFailure:
+        key = None
+    return Outgoing(key, line.text, {ORIGIN: line.origin})
+
+
+@contextmanager
+def stopped_by_signals(run: EmbeddedRun) -> Iterator[None]:
+    """SIGTERM and Ctrl-C stop the run in order; a second one ends the process at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if run.signals.stopping.is_set():
+            os._exit(128 + number)
+        run.stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,83 @@
+"""What a run has done so far: counts for its progress, its end and its table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from flows.desk import Repeated, Settled
+from store.commit import CommitReport
+from store.schema import DeadLetter, Decision, Parked
+
+_SHOWN = 5
+"""Reasons kept for the page (count); all of them are on the dead-letter topic."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Written by the flows, read by whoever shows it. Each field has one writer."""
+
+    produced: int = 0
+    """Events appended to the events topic."""
+    read: int = 0
+    """Messages handed to decide."""
+    decided: int = 0
+    repeated: int = 0
+    parked: int = 0
+    unreadable_events: int = 0
+    operations: Counter[str] = field(default_factory=Counter)
+    """Operations of the Decisions, by kind."""
+    queries: int = 0
+    """Queries that were planned for the Decisions."""
+    text_queries: int = 0
+    written: int = 0
+    """Messages appended to the operations topic."""
+    applied: int = 0
+    """Messages that were applied."""
+    dropped: int = 0
+    applied_to: int = 0
+    """Offset of the operations topic that the record has reached."""
+    followed_to: int = 0
+    """Offset of the operations topic that memory has reached."""
+    memory_failure: str | None = None
+    reasons: list[str] = field(default_factory=list)
+    """Why the first events went to the dead letters."""
+
+    def settle(self, settled: Settled) -> None:
+        """Count what became of an event."""
+        match settled:
+            case Decision():
+                self.operations.update(operation.kind for operation in settled.operations)
+                self.queries += len(settled.view.queries)
+                self.text_queries += sum(query.lane == "text" for query in settled.view.queries)
+                self.decided += 1
+            case Parked():
+                self._say(f"{settled.event.source} {settled.event.thread}/{settled.event.id}: {settled.reason}")
+                self.parked += 1
+            case Repeated():
+                self.repeated += 1
+
+    def unreadable(self, letter: DeadLetter) -> None:
+        """Count a message that is no event."""
+        where = letter.origin or f"{letter.coordinates.topic}:{letter.coordinates.offset}"
+        self._say(f"{where}: {letter.reason}")
+        self.unreadable_events += 1
+
+    def applied_batch(self, report: CommitReport) -> None:
+        """Count a commit."""
+        self.dropped += report.dropped
+        self.applied += report.messages
+
+    @property
+    def settled(self) -> int:
+        """Messages of which decide knows what became."""
+        return self.decided + self.repeated + self.parked + self.unreadable_events
+
+    @property
+    def emitted(self) -> int:
+        """Messages for the operations topic."""
+        return self.decided + self.parked
+
+    def _say(self, reason: str) -> None:
+        if len(self.reasons) < _SHOWN:
+            self.reasons.append(reason)

@@ -1,0 +1,86 @@
+"""How much the sources of a run hand over, and when they end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connectors.topic_file import TopicFile
+from flows.desk import Desk
+from flows.tally import Tally
+
+
+@dataclass(slots=True)
+class Signals:
+    """What the threads of a run tell each other."""
+
+    stopping: threading.Event
+    """Somebody asked the run to stop: nothing more is read."""
+    input_closed: threading.Event
+    """Nothing more will be appended to the events topic by this run."""
+    decided: threading.Event
+    """`decide` has ended: nothing more will be appended to the operations topic by this run."""
+
+    @classmethod
+    def fresh(cls) -> Signals:
+        """Signals of a run that begins."""
+        return cls(threading.Event(), threading.Event(), threading.Event())
+
+
+class EventsTap:
+    """The events source: as many as the desk has room for; ends when all that was read is settled."""
+
+    def __init__(self, desk: Desk, pending: int, signals: Signals) -> None:
+        self._desk = desk
+        self._pending = pending
+        self._signals = signals
+
+    def room(self) -> int:
+        if self._signals.stopping.is_set():
+            return 0
+        return max(0, self._pending - len(self._desk))
+
+    def ended(self, *, drained: bool) -> bool:
+        if self._signals.stopping.is_set():
+            # What is pending stays in the state; the next run takes it from there.
+            return True
+        return drained and self._signals.input_closed.is_set() and len(self._desk) == 0
+
+
+class PacedTap:
+    """One event at a time: the next only when everything before it is readable in record and memory."""
+
+    def __init__(self, tap: EventsTap, tally: Tally, operations: TopicFile, fail: Callable[[], None]) -> None:
+        self._tap = tap
+        self._tally = tally
+        self._operations = operations
+        self._fail = fail
+
+    def room(self) -> int:
+        if self._tally.memory_failure:
+            self._fail()
+        return min(1, self._tap.room()) if self._readable() else 0
+
+    def ended(self, *, drained: bool) -> bool:
+        return self._tap.ended(drained=drained)
+
+    def _readable(self) -> bool:
+        tally = self._tally
+        if tally.settled < tally.read or tally.written < tally.emitted:
+            return False
+        end = self._operations.end().offset
+        return tally.applied_to >= end and tally.followed_to >= end
+
+
+class OperationsTap:
+    """The operations source: everything at once; ends when `decide` has and all of it is read."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+
+    def room(self) -> int:
+        return 1 << 30
+
+    def ended(self, *, drained: bool) -> bool:
+        return drained and self._signals.decided.is_set()
