@@ -59,6 +59,8 @@ def check_positions(store: Store, operations: TopicFile) -> int:
     reached = 0
     end = operations.end().offset
     for place in store.record.positions():
+        if place.topic != operations.name:
+            continue
         if place.topic_id != operations.id:
             raise StoreError(
                 f"The store was filled from topic {place.topic} with id {place.topic_id}, but the id of "

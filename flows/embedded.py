@@ -66,6 +66,8 @@ class EmbeddedRun:
     settings: Settings
     judge: Judge
     paced: bool = False
+    watched: Callable[[Store], Store] | None = None
+    """Puts something between decide and the store it reads, such as a bench that records the reads."""
     tally: Tally = field(default_factory=Tally)
     signals: Signals = field(default_factory=Signals.fresh)
     _errors: list[BaseException] = field(default_factory=list)
@@ -109,8 +111,9 @@ class EmbeddedRun:
         reached = check_positions(store, operations)
         tally.applied_to = tally.followed_to = reached
         overlay = self._emitted(operations, reached)
-        looker = Looker(store, overlay, settings, pool)
-        desk = Desk(store.record, looker, overlay, self.judge, settings, utc_now)
+        reading = self.watched(store) if self.watched else store
+        looker = Looker(reading, overlay, settings, pool)
+        desk = Desk(reading.record, looker, overlay, self.judge, settings, utc_now)
         free = EventsTap(desk, settings.pending, self.signals)
         tap = PacedTap(free, tally, operations, self._memory_failed) if self.paced else free
         batch = 1 if self.paced else settings.source_batch

@@ -14,7 +14,7 @@ from store.record import Record, Thread
 from store.schema import Change, Decision, EventRow, Frozen, Position, SessionEntry, TaskRow
 from store.schema.change import ChangeRow, change_row
 from store.sql import chunked, is_in
-from store.tables import RECORD, Tables
+from store.tables import MEMORY, RECORD, Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,17 @@ class StoreWriter:
             or (wear.commits >= self.fragments and wear.rows >= wear.size // 32)
         ]
         for name in worn:
-            self.tables[name].optimize()
-            self._wear[name] = _Wear(size=self.tables[name].count_rows())
+            self._optimize(name)
         return worn
+
+    def optimize_all(self) -> None:
+        """Optimise every table, worn or not."""
+        for name in [*RECORD, *MEMORY]:
+            self._optimize(name)
+
+    def _optimize(self, name: str) -> None:
+        self.tables[name].optimize()
+        self._wear[name] = _Wear(size=self.tables[name].count_rows())
 
     def _known(self, decisions: Iterable[str]) -> dict[str, tuple[int, int]]:
         standing = self.record.standing_offsets(decisions)

@@ -168,17 +168,22 @@ class Record:
         return int(self._tables[table].count_rows(where))
 
     def listed(
-        self, table: str, model: type[_Row], workspace: str, *, newest: str, limit: int, **equal: str | None
+        self, table: str, model: type[_Row], *, newest: str, limit: int, **equal: str | None
     ) -> list[_Row]:
-        """Rows of a workspace for a page: where the given columns equal, newest first."""
-        parts = [f"workspace = {quote(workspace)}"]
-        parts += [f"{column} = {quote(value)}" for column, value in equal.items() if value is not None]
+        """Rows for a page: where the given columns equal (None is any value), newest first."""
+        parts = [f"{column} = {quote(value)}" for column, value in equal.items() if value is not None]
         order = [
             ColumnOrdering(column_name=newest, ascending=False),
             ColumnOrdering(column_name="id", ascending=True),
         ]
-        query = self._tables[table].search().where(" AND ".join(parts)).order_by(order).limit(limit)
+        query = self._tables[table].search().where(" AND ".join(parts) or "true").order_by(order).limit(limit)
         return from_arrow(model, query.to_arrow())
+
+    def starting_with(self, table: str, column: str, prefix: str) -> list[str]:
+        """The distinct values of an id column that begin with `prefix`, in order."""
+        where = f"starts_with({column}, {quote(prefix)})"
+        found = self._tables[table].search().where(where).select([column]).to_arrow()
+        return sorted(set(found[column].to_pylist()))
 
     def arrow(self, table: str) -> pa.Table:
         """A whole table as Arrow, ordered by id: for notebooks, audits and comparisons."""

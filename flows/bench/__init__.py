@@ -1,0 +1,1 @@
+"""Figures beside their baselines, taken in the same run."""
