@@ -39,7 +39,7 @@ def read_operation(incoming: Incoming) -> Applied | DeadLetter:
         message = parse_message(incoming.value)
     except ClassifiedFailure as failure:
         return dead_letter(incoming, failure.reason)
-    return Applied(message, _coordinates(incoming), incoming.arrived)
+    return Applied(message, _coordinates(incoming), incoming.arrived, incoming.value)
 
 
 def dead_letter(incoming: Incoming, reason: str) -> DeadLetter:

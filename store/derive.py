@@ -27,7 +27,7 @@ from store.schema import (
     Update,
     Version,
 )
-from store.schema.change import PERSON_SEQ
+from store.schema.change import PERSON_SEQ, TableName
 from store.schema.identity import derive_id
 from store.schema.rows import EntryKind, EventOutcome
 
@@ -39,6 +39,8 @@ class Applied:
     message: Message
     coordinates: Coordinates
     arrived: datetime
+    raw: str
+    """The message as it stands in the topic, JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def decision_row(applied: Applied, decision: Decision, *, stands: bool) -> Decis
         position=where.offset,
         stands=stands,
         arrived=applied.arrived,
-        message=decision.model_dump_json(),
+        message=applied.raw,
     )
 
 
@@ -97,42 +99,37 @@ def _task_changes(decision: Decision) -> Iterator[Change]:
         if isinstance(operation, Matched | NotATask):
             continue
         version = Version(at=arrival.happened, seq=arrival.seq, operation=operation.id)
-        for field, action, value in _steps(operation):
-            yield Change(
-                table="tasks",
-                row_id=operation.task,
-                workspace=arrival.event.workspace,
-                field=field,
-                action=action,
-                value=value,
-                version=version,
-                seen=operation.seen if isinstance(operation, Update) else None,
-                event=arrival.event.uid,
-                arrived=arrival.arrived,
-            )
-        yield Change(
-            table="tasks",
-            row_id=operation.task,
-            workspace=arrival.event.workspace,
-            field="evidence",
-            action=Action.UNION,
-            value=arrival.event.uid,
-            version=version,
-            event=arrival.event.uid,
-            arrived=arrival.arrived,
-        )
+        seen = operation.seen if isinstance(operation, Update) else None
+        steps = [*_steps(operation), ("evidence", Action.UNION, arrival.event.uid)]
         if isinstance(operation, Create):
-            yield Change(
-                table="tasks",
-                row_id=operation.task,
-                workspace=arrival.event.workspace,
-                field="thread",
-                action=Action.SET,
-                value=arrival.event.thread,
-                version=version,
-                event=arrival.event.uid,
-                arrived=arrival.arrived,
-            )
+            steps.append(("thread", Action.SET, arrival.event.thread))
+        for field, action, value in steps:
+            yield _event_change(arrival, "tasks", operation.task, field, action, value, version, seen)
+
+
+def _event_change(
+    arrival: Arrival,
+    table: TableName,
+    row_id: str,
+    field: str,
+    action: Action,
+    value: str,
+    version: Version,
+    seen: Version | None = None,
+) -> Change:
+    # Made of values that were validated when the message was read; there are ten for each event.
+    return Change.model_construct(
+        table=table,
+        row_id=row_id,
+        workspace=arrival.event.workspace,
+        field=field,
+        action=action,
+        value=value,
+        version=version,
+        seen=seen,
+        event=arrival.event.uid,
+        arrived=arrival.arrived,
+    )
 
 
 _Step = tuple[str, Action, str]
@@ -199,17 +196,7 @@ def _person_changes(arrival: Arrival) -> Iterator[Change]:
         said[row_id, "first_seen", moment] = Action.MINIMUM
         said[row_id, "last_seen", moment] = Action.MAXIMUM
     for (row_id, field, value), action in said.items():
-        yield Change(
-            table="people",
-            row_id=row_id,
-            workspace=event.workspace,
-            field=field,
-            action=action,
-            value=value,
-            version=version,
-            event=event.uid,
-            arrived=arrival.arrived,
-        )
+        yield _event_change(arrival, "people", row_id, field, action, value, version)
 
 
 def _outcome(decision: Decision) -> EventOutcome:
@@ -251,8 +238,7 @@ def _event_row(arrival: Arrival, outcome: EventOutcome, decision: str | None, ro
 
 
 def _entry(applied: Applied, workspace: str, thread: str, kind: EntryKind, made_by: str) -> SessionEntry:
-    message = applied.message
-    payload = json.dumps({"decision": made_by}) if kind == "decision" else message.model_dump_json()
+    payload = json.dumps({"decision": made_by}) if kind == "decision" else applied.raw
     return SessionEntry(
         id=derive_id("s", made_by),
         workspace=workspace,

@@ -167,9 +167,7 @@ class Record:
         """Rows of a table; `where` is a filter of ours, never text of an event."""
         return int(self._tables[table].count_rows(where))
 
-    def listed(
-        self, table: str, model: type[_Row], *, newest: str, limit: int, **equal: str | None
-    ) -> list[_Row]:
+    def listed(self, table: str, model: type[_Row], *, newest: str, limit: int, **equal: str | None) -> list[_Row]:
         """Rows for a page: where the given columns equal (None is any value), newest first."""
         parts = [f"{column} = {quote(value)}" for column, value in equal.items() if value is not None]
         order = [

@@ -26,8 +26,8 @@ from store.schema import (
 )
 from store.schema.identity import operation_id, task_id
 
-_SYLLABLES = "ba de fi go ku la me ni po ra se ti vo wa xi yu zen dor mal pit".split()
-_ASKING = ("please", "can you", "we need to", "I'll", "bitte", "could you")
+_SYLLABLES = ["ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ra", "se", "ti", "vo", "wa", "xi", "yu", "zen", "dor", "mal", "pit"]
+_ASKING = ("please", "can you", "we need to", "I will", "bitte", "could you")
 _TALKING = ("I saw", "as you know", "by the way", "yesterday", "they say", "gestern")
 _JAPANESE = ("資料", "会議", "予算", "契約", "報告書", "見積", "設計", "試験")
 _START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -108,7 +108,7 @@ def _created(event: Event, offset: int) -> Applied:
         ),
     )
     decision = Decision(arrival=arrival, view=view, operations=(create,), judge="bench/1")
-    return Applied(decision, arrival.coordinates, event.at)
+    return Applied(decision, arrival.coordinates, event.at, decision.model_dump_json())
 
 
 def _position(next_offset: int) -> Position:

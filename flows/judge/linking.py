@@ -7,6 +7,7 @@ names another thing of the same kind ("SR-2023-053" where the sentence says "-05
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from flows.judge.cues import Act, is_small_talk
@@ -52,7 +53,7 @@ class Linker:
         # Names say who, not what: two tasks of one person are not alike for it.
         labels = [name for person in view.standby.people for name in person.names]
         labels += [label for row in view.tasks() for label in row.participants]
-        self._names = content(" ".join(labels))
+        self._names = frozenset().union(*(_about(label).words for label in labels))
         self._rows = tuple(_distinct(view, event, self._names))
         in_text = _exact(words_of(event))
         # A sentence that names nothing speaks of the mail's subject, or of the one thing the event names.
@@ -123,9 +124,20 @@ def _distinct(view: View, event: Event, names: frozenset[str]) -> Iterable[_Row]
             same_thread=any(cut.same_thread for cut in cuts),
             answered=any(cut.answered for cut in cuts),
             people=not set(event.people).isdisjoint(cuts[0].people),
-            words=content(text) - names,
-            identifiers=find_identifiers(text),
+            words=_about(text).words - names,
+            identifiers=_about(text).identifiers,
         )
+
+
+class _About(NamedTuple):
+    words: frozenset[str]
+    identifiers: tuple[Identifier, ...]
+
+
+@lru_cache(maxsize=16_384)
+def _about(text: str) -> _About:
+    # The same rows are shown to one judgment after the other.
+    return _About(content(text), find_identifiers(text))
 
 
 def _exact(text: str) -> tuple[Identifier, ...]:

@@ -97,13 +97,11 @@ Rule = Callable[[_Said], Proposal | None]
 
 def report(said: _Said) -> Proposal | None:
     """News of a known row changes what it names: its state, its due date, or both."""
-    if said.link is None:
-        return None
-    row = said.link.row
     state = next((state for act, state in _STATES if act in said.acts), None)
     due = said.due if "reschedule" in said.acts else None
-    if state is None and due is None:
+    if (state is None and due is None) or said.link is None:
         return None
+    row = said.link.row
     is_late = said.event.at < row.last_activity
     if state in ("blocked", "in_progress") and row.state in _OVER and not is_late:
         # Only what says so opens a closed row again. Late news is written: it is history, the newer state stays.
@@ -115,7 +113,7 @@ def report(said: _Said) -> Proposal | None:
 
 def repeat(said: _Said) -> Proposal | None:
     """A request or a promise about a known row adds a new date or a new hand to it, or nothing."""
-    if said.link is None or not said.acts & {"request", "commitment"}:
+    if not said.acts & {"request", "commitment"} or said.link is None:
         return None
     row = said.link.row
     if row.state in _OVER:
@@ -129,7 +127,7 @@ def repeat(said: _Said) -> Proposal | None:
 
 def new_task(said: _Said) -> Proposal | None:
     """A request or a promise that stands for itself and continues no row is a new task."""
-    if said.link is not None or not said.acts & {"request", "commitment"} or is_small_talk(said.sentence.text):
+    if not said.acts & {"request", "commitment"} or is_small_talk(said.sentence.text) or said.link is not None:
         return None
     about, subject = content(said.sentence.text) - WEEKDAYS, subject_of(said.event)
     title = title_of(said.sentence.text, (name for p in said.view.standby.people for name in p.names))

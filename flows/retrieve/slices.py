@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from store.schema import Event, LaneRank, PersonRow, PersonSlice, Slice, TaskRow
+from store.schema.view import slice_text
 
 CUT = "…"
 _PARTICIPANTS = 4
@@ -27,25 +28,24 @@ def task_slice(handle: str, shown: Shown, event: Event, people: Mapping[str, Per
     """A slice whose text is at most `characters` long: the head of the body takes what is left over."""
     task = shown.task
     ids = tuple(dict.fromkeys([*filter(None, [task.requester]), *task.assignees]))[:_PARTICIPANTS]
-    cut = Slice(
+    labels = tuple(shorten(label_of(people[person]), _LABEL_CHARACTERS) for person in ids if person in people)
+    title = shorten(task.title, characters // 2)
+    rest = len(slice_text(title, task.state, task.due, labels, task.updated, ""))
+    return Slice(
         handle=handle,
         row_id=task.id,
-        title=shorten(task.title, characters // 2),
+        title=title,
         state=task.state,
         due=task.due,
-        participants=tuple(
-            shorten(label_of(people[person]), _LABEL_CHARACTERS) for person in ids if person in people
-        ),
+        participants=labels,
         people=ids,
         last_activity=task.updated,
-        head="",
+        head=shorten(" ".join(task.body[: 4 * characters].split()), characters - rest),
         same_thread=(task.workspace, task.thread) == (event.workspace, event.thread),
         answered=shown.answered,
         lanes=shown.lanes,
         version=task.version,
     )
-    room = characters - len(cut.text)
-    return cut.model_copy(update={"head": shorten(" ".join(task.body.split()), room)})
 
 
 def person_slice(handle: str, row: PersonRow, role: str, characters: int) -> PersonSlice:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetPydanticSchema
+from pydantic_core import core_schema
 
 FORMAT: Final = 1
 """Version of every persisted format: topic lines, operations, table schemas."""
@@ -16,17 +17,18 @@ FormatVersion = Literal[1]
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-def _utc(value: datetime) -> datetime:
-    if value.tzinfo is None:
-        raise ValueError("the time has no zone; write it like 2024-05-01T09:30:00+02:00")
+def to_utc(value: datetime) -> datetime:
+    """The same moment in UTC; raises ValueError when it has none."""
     try:
         return value.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("the time is outside years 1 to 9999 once it is in UTC") from error
 
 
-UtcTime = Annotated[datetime, AfterValidator(_utc)]
-"""A moment with a zone, normalised to UTC, microseconds kept."""
+UtcTime = Annotated[
+    datetime, GetPydanticSchema(lambda _type, _handler: core_schema.datetime_schema(tz_constraint="aware"))
+]
+"""A moment with a zone, microseconds kept. Events are normalised to UTC as they are read."""
 
 
 class Frozen(BaseModel):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from store.schema.base import FORMAT, FormatVersion, Frozen, UtcTime, clean
+from store.schema.base import FORMAT, FormatVersion, Frozen, UtcTime, clean, to_utc
 from store.schema.failure import ClassifiedFailure, FailureClass
 from store.schema.identity import event_uid, person_id, stream_key
 
@@ -89,15 +90,20 @@ class Event(Frozen):
     def _written_time(cls, value: Any) -> Any:
         # A number, quoted or not, would be read as seconds or milliseconds by its size: refuse to guess.
         if not (isinstance(value, datetime) or (isinstance(value, str) and _WRITTEN_DATE.match(value))):
-            raise ValueError("must be an RFC 3339 time with a zone")
+            raise ValueError("must be an RFC 3339 time with a zone, like 2024-05-01T09:30:00+02:00")
         return value
 
-    @property
+    @field_validator("at")
+    @classmethod
+    def _in_utc(cls, value: datetime) -> datetime:
+        return to_utc(value)
+
+    @cached_property
     def uid(self) -> str:
         """The id of the event's identity `(workspace, source, thread, id)`."""
         return event_uid(self.workspace, self.source, self.thread, self.id)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The key of the stream: `workspace/thread`."""
         return stream_key(self.workspace, self.thread)
@@ -111,7 +117,7 @@ class Event(Frozen):
         """The person row of a participant of this event, or None for one known by name only."""
         return person_id(self.workspace, self.source, participant.id, participant.address)
 
-    @property
+    @cached_property
     def people(self) -> tuple[str, ...]:
         """Ids of the person rows of author and mentions, author first, each once."""
         found = (self.person(participant) for participant in (self.author, *self.mentions))
@@ -172,7 +178,7 @@ def parse_event(raw: str | bytes) -> Event:
 def problems(error: ValidationError) -> str:
     """A validation error as one line: each field with what is wrong with it, no input echoed."""
     return "; ".join(
-        f"{'.'.join(str(part) for part in item['loc']) or 'event'}: {item['msg']}"
+        f"{'.'.join(str(part) for part in item['loc']) or 'event'}: {item['msg'].removeprefix('Value error, ')}"
         for item in error.errors(include_url=False, include_input=False)
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime
 from typing import Literal
 
 from store.schema.base import FORMAT, FormatVersion, Frozen, UtcTime
@@ -38,6 +38,18 @@ class LaneRank(Frozen):
     rank: int
 
 
+def slice_text(
+    title: str, state: str, due: date | None, participants: tuple[str, ...], last_activity: datetime, head: str
+) -> str:
+    """The parts of a slice as one line."""
+    parts = [title, state]
+    if due:
+        parts.append(f"due {due.isoformat()}")
+    if participants:
+        parts.append(", ".join(participants))
+    return " · ".join([*parts, f"{last_activity:%Y-%m-%d %H:%M}", head])
+
+
 class Slice(Frozen):
     """A short cut of one task row, under the handle a judge may use (R17). Never the full body (R18)."""
 
@@ -63,13 +75,9 @@ class Slice(Frozen):
     @property
     def text(self) -> str:
         """The slice as a judge reads it, without its handle."""
-        parts = [self.title, self.state]
-        if self.due:
-            parts.append(f"due {self.due.isoformat()}")
-        if self.participants:
-            parts.append(", ".join(self.participants))
-        parts += [self.last_activity.strftime("%Y-%m-%d %H:%M"), self.head]
-        return " · ".join(parts)
+        return slice_text(
+            self.title, self.state, self.due, self.participants, self.last_activity, self.head
+        )
 
 
 class PersonSlice(Frozen):
