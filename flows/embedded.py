@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import islice
 from types import FrameType
 from typing import Protocol
 
@@ -40,6 +41,7 @@ from store.schema.failure import ClassifiedFailure
 _READERS = 8
 """Reads under way at once (threads); two or three do the work, the others wait for the disk."""
 _PRODUCED_AT_ONCE = 256
+_TAKEN_AT_MOST = 4 * _PRODUCED_AT_ONCE
 _PACED_EPOCH = timedelta(milliseconds=5)
 
 
@@ -85,16 +87,17 @@ class EmbeddedRun:
         with exclusive(self.folder.recovery), ThreadPoolExecutor(_READERS, "read") as pool:
             store = self.folder.store(create=True)
             flows = self._flows(store, pool)
+            taken: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
+            reader = self._thread("read", self._read, lines, taken)
+            # A read from a terminal or a pipe cannot be called off; the process does not wait for it.
+            reader.daemon = True
             threads = [
-                threading.Thread(target=self._guarded, args=(self._produce, lines), name="produce", daemon=True),
-                *(
-                    threading.Thread(target=self._guarded, args=(self._engine, *flow), name=flow[0])
-                    for flow in flows
-                ),
+                self._thread("produce", self._produce, taken),
+                *(self._thread(flow[0], self._engine, *flow) for flow in flows),
             ]
-            for thread in threads:
+            for thread in (reader, *threads):
                 thread.start()
-            for thread in threads[1:]:
+            for thread in threads:
                 while thread.is_alive():
                     thread.join(0.1)
                     if watcher:
@@ -149,13 +152,30 @@ class EmbeddedRun:
                 if isinstance(read, Applied) and isinstance(read.message, Decision):
                     overlay.add(read.message)
 
-    def _produce(self, lines: Iterable[Line]) -> None:
+    def _read(self, lines: Iterable[Line], taken: queue.SimpleQueue[Line | None]) -> None:
+        """Take lines as they come; a pipe may be slow, and nobody waits for the next line to use the last."""
         try:
-            topic = self.folder.topic("events")
-            rest = iter(lines)
-            while (batch := list(islice(rest, _PRODUCED_AT_ONCE))) and not self.signals.stopping.is_set():
-                topic.append([produced(line) for line in batch])
-                self.tally.produced += len(batch)
+            for line in lines:
+                taken.put(line)
+                if self.signals.stopping.is_set():
+                    break
+                while taken.qsize() > _TAKEN_AT_MOST:
+                    time.sleep(0.01)
+        finally:
+            taken.put(None)
+
+    def _produce(self, taken: queue.SimpleQueue[Line | None]) -> None:
+        """Append what was taken, also when the run is stopped: a line of a pipe cannot be read again."""
+        topic = self.folder.topic("events")
+        more = True
+        try:
+            while more:
+                batch = _available(taken, self.signals.stopping)
+                more = bool(batch) and batch[-1] is not None
+                messages = [produced(line) for line in batch if line is not None]
+                if messages:
+                    topic.append(messages)
+                    self.tally.produced += len(messages)
         finally:
             self.signals.input_closed.set()
 
@@ -165,6 +185,9 @@ class EmbeddedRun:
         finally:
             if name == "decide":
                 self.signals.decided.set()
+
+    def _thread(self, name: str, work: Callable[..., None], *arguments: object) -> threading.Thread:
+        return threading.Thread(target=self._guarded, args=(work, *arguments), name=name)
 
     def _guarded(self, work: Callable[..., None], *arguments: object) -> None:
         try:
@@ -197,6 +220,20 @@ class EmbeddedRun:
             while cause is not None and not isinstance(cause, LookfirstError):
                 cause = cause.__cause__
             raise cause or error
+
+
+def _available(taken: queue.SimpleQueue[Line | None], stopping: threading.Event) -> list[Line | None]:
+    """The next lines, at least one; nothing when the run is stopping and all that was taken is used."""
+    batch: list[Line | None] = []
+    while not batch:
+        try:
+            batch.append(taken.get(timeout=0.1))
+        except queue.Empty:
+            if stopping.is_set():
+                return []
+    while batch[-1] is not None and len(batch) < _PRODUCED_AT_ONCE and not taken.empty():
+        batch.append(taken.get())
+    return batch
 
 
 def produced(line: Line) -> Outgoing:

@@ -28,7 +28,7 @@ from store.schema import (
     Version,
 )
 from store.schema.change import PERSON_SEQ, TableName
-from store.schema.identity import derive_id
+from store.schema.identity import session_entry_id
 from store.schema.rows import EntryKind, EventOutcome
 
 
@@ -67,7 +67,10 @@ def derive(applied: Applied) -> Derived:
         case Parked():
             return Derived(event=_event_row(message.arrival, "parked", None, ()))
         case Edit() | Delete() | Restore():
-            return Derived(changes=tuple(_personal_changes(applied, message)))
+            return Derived(
+                changes=tuple(_personal_changes(applied, message)),
+                entry=_entry(applied, message.workspace, message.thread, message.kind, message.id),
+            )
         case _:
             return Derived(entry=_entry(applied, message.workspace, message.thread, message.kind, message.id))
 
@@ -240,7 +243,7 @@ def _event_row(arrival: Arrival, outcome: EventOutcome, decision: str | None, ro
 def _entry(applied: Applied, workspace: str, thread: str, kind: EntryKind, made_by: str) -> SessionEntry:
     payload = json.dumps({"decision": made_by}) if kind == "decision" else applied.raw
     return SessionEntry(
-        id=derive_id("s", made_by),
+        id=session_entry_id(made_by),
         workspace=workspace,
         thread=thread,
         parent=None,

@@ -71,7 +71,7 @@ class Record:
         return {row.id: row for row in self._by_keys("events", EventRow, "id", ids)}
 
     def changes(self, row_ids: Iterable[str]) -> dict[str, list[Change]]:
-        """All changes of tasks, by row id."""
+        """All changes of rows, by row id."""
         grouped: defaultdict[str, list[Change]] = defaultdict(list)
         for change in self._by_keys("changes", Change, "row_id", row_ids):
             grouped[change.row_id].append(change)
@@ -86,6 +86,10 @@ class Record:
             table = self._tables["changes"].search().where(where).select(["row_id"]).to_arrow()
             found.update(table["row_id"].to_pylist())
         return found
+
+    def entries(self, ids: Iterable[str]) -> dict[str, SessionEntry]:
+        """Session entries by id."""
+        return {entry.id: entry for entry in self._by_keys("sessions", SessionEntry, "id", ids)}
 
     def decisions(self, decision_ids: Iterable[str]) -> list[DecisionRow]:
         """Decisions by id, dropped ones too."""

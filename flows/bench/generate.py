@@ -26,7 +26,10 @@ from store.schema import (
 )
 from store.schema.identity import operation_id, task_id
 
-_SYLLABLES = ["ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ra", "se", "ti", "vo", "wa", "xi", "yu", "zen", "dor", "mal", "pit"]
+_SYLLABLES = (
+    *("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ra"),
+    *("se", "ti", "vo", "wa", "xi", "yu", "zen", "dor", "mal", "pit"),
+)
 _ASKING = ("please", "can you", "we need to", "I will", "bitte", "could you")
 _TALKING = ("I saw", "as you know", "by the way", "yesterday", "they say", "gestern")
 _JAPANESE = ("資料", "会議", "予算", "契約", "報告書", "見積", "設計", "試験")

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +122,3 @@ class _Watched:
             return read(*kept)
 
         return noted
-
-
-def figures(result: Overhead) -> dict[str, float]:
-    """The figures as JSON."""
-    return asdict(result)

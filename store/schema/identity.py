@@ -39,6 +39,11 @@ def task_id(operation: str) -> str:
     return derive_id("t", operation)
 
 
+def session_entry_id(made_by: str) -> str:
+    """The entry that a Decision or an operation leaves in its session."""
+    return derive_id("s", made_by)
+
+
 def person_id(workspace: str, source: str, user: str | None, address: str | None) -> str | None:
     """Identity from the address, else from the source's user id; a name alone identifies nobody."""
     if address:

@@ -11,7 +11,7 @@ from store.schema.event import EventKind
 
 TaskState = Literal["open", "in_progress", "blocked", "done", "cancelled"]
 EventOutcome = Literal["created", "updated", "matched", "not_a_task", "parked"]
-EntryKind = Literal["decision", "summary", "gap", "collapse", "metadata"]
+EntryKind = Literal["decision", "edit", "delete", "restore", "summary", "gap", "collapse", "metadata"]
 
 
 class TaskRow(Frozen):

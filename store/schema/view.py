@@ -75,9 +75,7 @@ class Slice(Frozen):
     @property
     def text(self) -> str:
         """The slice as a judge reads it, without its handle."""
-        return slice_text(
-            self.title, self.state, self.due, self.participants, self.last_activity, self.head
-        )
+        return slice_text(self.title, self.state, self.due, self.participants, self.last_activity, self.head)
 
 
 class PersonSlice(Frozen):

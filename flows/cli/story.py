@@ -1,0 +1,152 @@
+"""Why a task is what it is: its changes in order, each with the event and the decision it came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Final
+
+from store.record import Record
+from store.schema import (
+    Action,
+    Change,
+    Decision,
+    EventRow,
+    Frozen,
+    JudgedOperation,
+    Rejection,
+    TaskRow,
+    Version,
+    View,
+    parse_message,
+)
+from store.schema.base import UtcTime
+from store.schema.identity import decision_id, session_entry_id
+
+_ORDER: Final = ("", "title", "state", "due", "assignees", "requester", "thread", "body")
+_WHOLE: Final = (Action.CREATE, Action.DELETE, Action.RESTORE)
+
+
+class FieldStep(Frozen):
+    """One field that became something else; an empty field name is the whole row."""
+
+    field: str
+    action: Action
+    before: str = ""
+    after: str
+
+
+class Step(Frozen):
+    """What one operation did to the task, and why."""
+
+    version: Version
+    arrived: UtcTime
+    fields: tuple[FieldStep, ...]
+    absorbed: bool
+    """The task was deleted at this time, so that nothing came of it."""
+    by: str | None = None
+    """Who did it, for a person's operation."""
+    event_id: str | None = None
+    """None for a person's operation."""
+    event: EventRow | None = None
+    operation: JudgedOperation | None = None
+    judge: str | None = None
+    view: View | None = None
+    rejected: tuple[Rejection, ...] = ()
+
+    @property
+    def whole(self) -> Action | None:
+        """What it did to the whole row, if anything."""
+        return next((step.action for step in self.fields if step.action in _WHOLE), None)
+
+
+class Story(Frozen):
+    """A task and all its steps, listed or deleted."""
+
+    task: str
+    row: TaskRow | None
+    """None while it is not listed."""
+    last_title: str
+    steps: tuple[Step, ...]
+
+
+def story_of(record: Record, task: str) -> Story:
+    """Read what is kept of a task, and tell it in the order of versions."""
+    changes = record.changes([task]).get(task, [])
+    uids = {change.event for change in changes if change.event}
+    rows = record.decisions(decision_id(uid) for uid in uids)
+    standing = (parse_message(row.message) for row in rows if row.stands)
+    decisions = {message.event.uid: message for message in standing if isinstance(message, Decision)}
+    own = {session_entry_id(c.version.operation): c.version.operation for c in changes if not c.event}
+    by = {own[entry.id]: json.loads(entry.payload)["by"] for entry in record.entries(own).values()}
+    steps = tell(changes, record.events(uids), decisions, by)
+    titles = [field.after for step in steps for field in step.fields if field.field == "title"]
+    return Story(
+        task=task,
+        row=record.tasks([task]).get(task),
+        last_title=titles[-1] if titles else "",
+        steps=steps,
+    )
+
+
+def tell(
+    changes: Iterable[Change],
+    events: Mapping[str, EventRow],
+    decisions: Mapping[str, Decision],
+    by: Mapping[str, str],
+) -> tuple[Step, ...]:
+    """The steps of one row: a pure function of its changes and of where they came from.
+
+    Events by uid, their Decisions by the same, and who did a person's operation by its id.
+    """
+    ordered = sorted(changes, key=lambda change: change.version)
+    created_by = next((c.version.operation for c in ordered if c.action is Action.CREATE), None)
+    current: dict[str, str] = {}
+    deleted = False
+    steps: list[Step] = []
+    for operation, group in groupby(ordered, key=lambda change: change.version.operation):
+        made = sorted(group, key=lambda c: _ORDER.index(c.field) if c.field in _ORDER else len(_ORDER))
+        actions = {change.action for change in made}
+        absorbed = deleted and operation != created_by and Action.RESTORE not in actions
+        fields = tuple(_field(change, current) for change in made if change.action is not Action.UNION)
+        if not absorbed:
+            current.update({change.field: change.value for change in made if change.action is Action.SET})
+        deleted = (deleted or Action.DELETE in actions) and Action.RESTORE not in actions
+        step = _step(made[0], fields, absorbed, events, decisions)
+        steps.append(step.model_copy(update={"by": by.get(operation)}))
+    return tuple(steps)
+
+
+def _step(
+    change: Change,
+    fields: tuple[FieldStep, ...],
+    absorbed: bool,
+    events: Mapping[str, EventRow],
+    decisions: Mapping[str, Decision],
+) -> Step:
+    step = Step(version=change.version, arrived=change.arrived, fields=fields, absorbed=absorbed)
+    if change.event is None:
+        return step
+    decision = decisions.get(change.event)
+    known: dict[str, object] = {"event_id": change.event, "event": events.get(change.event)}
+    if decision:
+        operations = (each for each in decision.operations if each.id == change.version.operation)
+        known |= {
+            "operation": next(operations, None),
+            "judge": decision.judge,
+            "view": decision.view,
+            "rejected": decision.rejected,
+        }
+    return step.model_copy(update=known)
+
+
+def _field(change: Change, current: Mapping[str, str]) -> FieldStep:
+    match change.action:
+        case Action.REMOVE:
+            return FieldStep(field=change.field, action=change.action, before=change.value, after="")
+        case Action.SET:
+            before = current.get(change.field, "")
+            return FieldStep(field=change.field, action=change.action, before=before, after=change.value)
+        case _:
+            return FieldStep(field=change.field, action=change.action, after=change.value)
