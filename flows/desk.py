@@ -159,7 +159,7 @@ class Desk:
             self._settle(event, self._blank(event, view))
             return
         if all(isinstance(read.outcome, Failed) for read in view.reads):
-            raise ClassifiedFailure(FailureClass.TRANSIENT, _failures(view))
+            raise ClassifiedFailure(_blame(view), _failures(view))
         rejected = event.rejected
         for attempt in range(1, self._limits.judgments + 1):
             answer = self._judge.judge(event.arrival.event, view, rejected)
@@ -175,7 +175,7 @@ class Desk:
                     self._settle(event, decision)
                     return
                 case Waits(reason):
-                    raise ClassifiedFailure(FailureClass.TRANSIENT, reason)
+                    raise ClassifiedFailure(_blame(view), reason)
                 case Refused(rejections):
                     rejected = (*rejected, *rejections)
         self._park(event, FailureClass.CONTENT, _refusals(rejected), rejected, view)
@@ -222,6 +222,13 @@ class Desk:
             del self._threads[key], self._owned[thread.owner][key]
             if not self._owned[thread.owner]:
                 del self._owned[thread.owner]
+
+
+def _blame(view: View) -> FailureClass:
+    """The class of the failed reads together: one that will not pass by itself decides."""
+    classes = {read.outcome.failure for read in view.failed_reads() if isinstance(read.outcome, Failed)}
+    order = (FailureClass.CONTENT, FailureClass.UNKNOWN)
+    return next((found for found in order if found in classes), FailureClass.TRANSIENT)
 
 
 def _failures(view: View) -> str:

@@ -32,6 +32,7 @@ class Overlay:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         self._changes: defaultdict[str, list[Change]] = defaultdict(list)
+        self._created: defaultdict[Thread, dict[str, None]] = defaultdict(dict)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -45,14 +46,17 @@ class Overlay:
         if event.uid in self._entries:
             return
         changes = decision_changes(decision)
-        self._entries[event.uid] = _Entry(
+        entry = _Entry(
             thread=(event.workspace, event.thread),
             changes=changes,
             touched=tuple(o.task for o in decision.operations if not isinstance(o, NotATask)),
             created=tuple(o.task for o in decision.operations if isinstance(o, Create)),
         )
+        self._entries[event.uid] = entry
         for change in changes:
             self._changes[change.row_id].append(change)
+        if entry.created:
+            self._created[entry.thread].update(dict.fromkeys(entry.created))
 
     def settle(self, readable: Collection[str]) -> None:
         """Let go of the events whose rows are readable."""
@@ -63,6 +67,12 @@ class Overlay:
                 kept.remove(change)
                 if not kept:
                     del self._changes[change.row_id]
+            if entry.created:
+                created = self._created[entry.thread]
+                for task in entry.created:
+                    del created[task]
+                if not created:
+                    del self._created[entry.thread]
 
     def oldest(self, count: int) -> list[str]:
         """The events that have waited longest, which apply reaches first."""
@@ -75,7 +85,7 @@ class Overlay:
 
     def created_in(self, thread: Thread) -> list[str]:
         """Tasks that events of a thread have just created."""
-        return [task for entry in self._entries.values() if entry.thread == thread for task in entry.created]
+        return list(self._created.get(thread, ()))
 
     def latest(self, workspace: str, count: int) -> list[str]:
         """Tasks of a workspace touched by the newest Decisions, at most `count`."""

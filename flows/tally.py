@@ -25,6 +25,8 @@ class Tally:
     repeated: int = 0
     parked: int = 0
     unreadable_events: int = 0
+    unkeyed: int = 0
+    """Events whose message carried no key, or another one: their order is by arrival only."""
     operations: Counter[str] = field(default_factory=Counter)
     """Operations of the Decisions, by kind."""
     queries: int = 0
@@ -50,6 +52,7 @@ class Tally:
                 self.operations.update(operation.kind for operation in settled.operations)
                 self.queries += len(settled.view.queries)
                 self.text_queries += sum(query.lane == "text" for query in settled.view.queries)
+                self.unkeyed += settled.arrival.unkeyed
                 self.decided += 1
             case Parked():
                 self._say(f"{settled.event.source} {settled.event.thread}/{settled.event.id}: {settled.reason}")

@@ -108,6 +108,11 @@ def _explain(result: Result, lines: InputLines | None) -> None:
                 f"Of {lines.name} the first {_events(result.tally.produced)} were taken; run the same command "
                 "again for the rest, nothing is decided twice."
             )
+    if result.tally.unkeyed:
+        say(
+            f"Warning: {_events(result.tally.unkeyed)} came without the key workspace/thread, so their order "
+            "within a thread is the order of arrival; produce them with that key."
+        )
     if result.tally.memory_failure:
         say(
             f"Warning: the record is complete, but the memory that is searched lags behind it "

@@ -50,7 +50,6 @@ class Settings(BaseSettings):
 
     epoch: float = Field(1.0, ge=0, description="time between two snapshots (s)")
     source_batch: int = Field(256, ge=1, description="messages a source hands over at once (count)")
-    drain: float = Field(30.0, ge=0, description="wait for calls in flight at a stop (s)")
     unindexed_rows: int = Field(512, ge=1, description="unindexed rows that start an optimize (rows)")
     fragments: int = Field(48, ge=2, description="commits of a table that start its compaction (count)")
 
