@@ -20,6 +20,8 @@ from typing import BinaryIO
 from connectors.message import Incoming, Outgoing
 from store.schema import FORMAT, TopicError
 
+_HEADER = b'{"format": '
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -43,7 +45,10 @@ class TopicFile:
         self._clock = clock
         self._end: Place | None = None
         self._last: datetime | None = None
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TopicError(f"Cannot make the folder {folder}: {error.strerror}.") from error
         with self._locked():
             pass
         self.id, self._start = self._header()
@@ -63,13 +68,11 @@ class TopicFile:
             now = max(self._clock(), self._last or datetime.min.replace(tzinfo=UTC))
             lines = [_line(message, now) for message in messages]
             data = b"".join(lines)
-            file.seek(end.byte)
             try:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+                _write_at(file.fileno(), data, end.byte)
             except OSError as error:
-                file.truncate(end.byte)
+                # Not the file's own truncate: that would first write again what could not be written.
+                os.ftruncate(file.fileno(), end.byte)
                 raise TopicError(f"Cannot append to {self.path}: {error.strerror}; free some space.") from error
             self._last = now
             self._end = Place(end.offset + len(lines), end.byte + len(data))
@@ -116,6 +119,7 @@ class TopicFile:
             fcntl.flock(file, fcntl.LOCK_EX)
             self._drop_torn_line(file)
             if file.seek(0, os.SEEK_END) == 0:
+                # Begins with _HEADER, by which a header that was torn is known again.
                 header = {"format": FORMAT, "topic": self.name, "id": uuid.uuid4().hex}
                 file.write(json.dumps(header).encode() + b"\n")
                 file.flush()
@@ -135,6 +139,9 @@ class TopicFile:
                 break
             kept -= step
         if kept < size:
+            file.seek(0)
+            if kept == 0 and not file.read(size).startswith(_HEADER[:size]):
+                raise TopicError(f"{self.path} is not a topic file: it has no line end.")
             file.truncate(kept)
 
     def _header(self) -> tuple[str, Place]:
@@ -163,7 +170,8 @@ class TopicFile:
             if not line.endswith(b"\n"):
                 break
             place = Place(place.offset + 1, place.byte + len(line))
-            last = line
+            if line.startswith(b'{"at": "'):
+                last = line
         if last:
             self._last = max(self._message(last, 0).arrived, self._last or datetime.min.replace(tzinfo=UTC))
         return place
@@ -171,20 +179,29 @@ class TopicFile:
     def _message(self, line: bytes, offset: int) -> Incoming:
         try:
             fields = json.loads(line)
-            return Incoming(
-                topic=self.name,
-                partition=0,
-                offset=offset,
-                arrived=datetime.fromisoformat(fields["at"]),
-                key=fields["key"],
-                value=fields["value"],
-                headers=fields.get("headers", {}),
-            )
-        except (ValueError, KeyError, TypeError):
+            key, value, headers = fields["key"], fields["value"], fields.get("headers", {})
+            arrived = datetime.fromisoformat(fields["at"])
+            if (
+                not isinstance(value, str)
+                or not isinstance(key, str | None)
+                or not isinstance(headers, dict)
+                or arrived.tzinfo is None
+            ):
+                raise ValueError
+            return Incoming(self.name, 0, offset, arrived, key, value, headers)
+        except (ValueError, KeyError, TypeError, RecursionError):
             # Somebody edited the file: the line keeps its place, and whoever reads it says what it lacks.
             arrived = datetime.fromtimestamp(0, UTC)
             value = line.decode("utf-8", "backslashreplace").rstrip("\n")
             return Incoming(self.name, 0, offset, arrived, None, value)
+
+
+def _write_at(descriptor: int, data: bytes, byte: int) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(descriptor, rest, byte)
+        rest, byte = rest[written:], byte + written
+    os.fsync(descriptor)
 
 
 def _line(message: Outgoing, now: datetime) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
@@ -133,12 +133,22 @@ class Desk:
                 self._settle(event, Repeated(event.arrival))
             else:
                 fresh.append(event)
-        for event, view in zip(fresh, self._looker.look([e.arrival for e in fresh], known), strict=True):
+        try:
+            views = self._looker.look([event.arrival for event in fresh], known)
+        except Exception as error:
+            for event in fresh:
+                self._fail(event, classify(error))
+            return len(wave)
+        for event, view in zip(fresh, views, strict=True):
             try:
                 self._decide(event, view)
             except Exception as error:
-                self._fail(event, classify(error), view)
+                self._fail(self._head(event), classify(error), view)
         return len(wave)
+
+    def _head(self, event: Pending) -> Pending:
+        """The event as it waits now: a refusal before the failure is kept."""
+        return self._threads[event.arrival.event.key].waiting[0]
 
     def _wave(self) -> list[Pending]:
         now = self._clock()
@@ -158,7 +168,8 @@ class Desk:
         if event.arrival.event.is_blank:
             self._settle(event, self._blank(event, view))
             return
-        if all(isinstance(read.outcome, Failed) for read in view.reads):
+        if all(isinstance(read.outcome, Failed) for read in view.searches()):
+            # Memory was not seen at all: nothing is settled, whatever the thread's own rows say (R23).
             raise ClassifiedFailure(_blame(view), _failures(view))
         rejected = event.rejected
         for attempt in range(1, self._limits.judgments + 1):
@@ -178,6 +189,7 @@ class Desk:
                     raise ClassifiedFailure(_blame(view), reason)
                 case Refused(rejections):
                     rejected = (*rejected, *rejections)
+                    self._threads[event.arrival.event.key].waiting[0] = replace(event, rejected=rejected)
         self._park(event, FailureClass.CONTENT, _refusals(rejected), rejected, view)
 
     def _blank(self, event: Pending, view: View) -> Decision:
@@ -214,9 +226,9 @@ class Desk:
     def _settle(self, event: Pending, settled: Settled) -> None:
         key = event.arrival.event.key
         thread = self._threads[key]
-        self._settled[thread.owner].append((event, settled))
         if isinstance(settled, Decision):
             self._overlay.add(settled)
+        self._settled[thread.owner].append((event, settled))
         thread.waiting.popleft()
         if not thread.waiting:
             del self._threads[key], self._owned[thread.owner][key]
@@ -233,7 +245,7 @@ def _blame(view: View) -> FailureClass:
 
 def _failures(view: View) -> str:
     reasons = (read.outcome.reason for read in view.reads if isinstance(read.outcome, Failed))
-    return "nothing could be read: " + "; ".join(dict.fromkeys(reasons))
+    return "memory could not be searched: " + "; ".join(dict.fromkeys(reasons))
 
 
 def _refusals(rejected: Sequence[Rejection]) -> str:

@@ -59,8 +59,10 @@ def _arrow_type(annotation: Any, name: str) -> tuple[pa.DataType, bool]:
         if len(kinds) == 1:
             return _arrow_type(kinds[0], name)[0], True
     if origin is Literal:
-        return _SCALARS[type(get_args(annotation)[0])], False
-    if origin is tuple:
+        scalars = {type(value) for value in get_args(annotation)}
+        if len(scalars) == 1 and (scalar := scalars.pop()) in _SCALARS:
+            return _SCALARS[scalar], False
+    if origin is tuple and get_args(annotation)[1:] == (...,):
         return pa.list_(_arrow_type(get_args(annotation)[0], name)[0]), False
     if isinstance(annotation, type):
         if issubclass(annotation, Frozen):

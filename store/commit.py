@@ -89,6 +89,7 @@ class StoreWriter:
         Tables are written in a fixed order: changes, tasks, people, sessions, decisions, events, and last the
         applied positions. Wherever it is interrupted, applying the same messages again gives the same rows.
         """
+        batch = list({(a.coordinates.partition, a.coordinates.offset): a for a in batch}.values())
         decisions = [a.message.id for a in batch if isinstance(a.message, Decision)]
         standing = first_wins(batch, self._known(decisions))
         derived = [(applied, derive(applied)) for applied in standing.fresh]
@@ -183,10 +184,11 @@ class StoreWriter:
     def _write_entries(self, entries: Sequence[SessionEntry]) -> None:
         """Append to the sessions: the parent of an entry is the leaf it finds."""
         leaves = self.record.leaves((entry.workspace, entry.thread) for entry in entries)
+        known = self.record.entries(entry.id for entry in entries)
         appended: dict[str, SessionEntry] = {}
         for entry in entries:
             thread: Thread = (entry.workspace, entry.thread)
-            if entry.id not in appended:
+            if entry.id not in appended and entry.id not in known:
                 appended[entry.id] = entry.model_copy(update={"parent": leaves.get(thread)})
                 leaves[thread] = entry.id
         self._insert("sessions", list(appended.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lancedb.query import MatchQuery
+from lancedb.query import ColumnOrdering, MatchQuery
 
 from store.arrow import to_arrow
 from store.identifiers import find_identifiers
@@ -16,6 +16,9 @@ from store.tables import MemoryRow, Tables
 
 _TIES = 8
 """Hits asked for beyond the limit (rows): equal scores come in any order, and are put in ours before the cut."""
+
+_WIDE = 1_000
+"""Newest rows that are ranked when an identifier is in more of them than a wave has room for (rows)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Memory:
         if len(rows) < many:
             return [_rank(rows, request)[: limit + 1] for request in requests]
         # Somebody's identifier is everywhere: ask one by one, so that it does not use up the others' room.
-        return [_rank(self._exact_rows(_any_of([request]), limit + 1), request) for request in requests]
+        alone = (self._exact_rows(_any_of([request]), max(_WIDE, many)) for request in requests)
+        return [_rank(rows, request)[: limit + 1] for rows, request in zip(alone, requests, strict=True)]
 
     def text(self, workspace: str, terms: Iterable[str], limit: int) -> list[str]:
         """Ids of up to `limit + 1` rows by BM25, best first."""
@@ -106,7 +110,12 @@ class Memory:
         if where == "false":
             return []
         columns = ["row_id", "workspace", "identifiers", "updated"]
-        table = self._tables["memory"].search().where(where).select(columns).limit(limit).to_arrow()
+        newest = [
+            ColumnOrdering(column_name="updated", ascending=False),
+            ColumnOrdering(column_name="row_id", ascending=True),
+        ]
+        query = self._tables["memory"].search().where(where).select(columns).order_by(newest)
+        table = query.limit(limit).to_arrow()
         return [MemoryRow(text="", **row) for row in table.to_pylist()]
 
 

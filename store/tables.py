@@ -47,7 +47,9 @@ class TableSpec:
         """Index configurations by column."""
         # A word tokenizer that knows Chinese and Japanese words; stemming and stop words are for one
         # language only, and this table holds many.
-        words = FTS(base_tokenizer="icu", stem=False, remove_stop_words=False, with_position=False)
+        words = FTS(
+            base_tokenizer="icu", stem=False, remove_stop_words=False, with_position=False, max_token_length=256
+        )
         return {
             **{column: BTree() for column in (self.key, *self.scalar)},
             **{column: LabelList() for column in self.labels},

@@ -27,7 +27,7 @@ def settings_page() -> str:
             "# Settings",
             "",
             "Every limit and default, with its unit. A value comes from the environment, else from here; it is",
-            "read once, at start. This page is made from `store/schema/settings.py`, and a test keeps the two equal.",
+            "read once, at start. This page is made from `store/schema/settings.py`; a test keeps the two equal.",
             "",
             "| variable | default | what it is |",
             "|---|---|---|",

@@ -125,7 +125,8 @@ class _Check:
                 )
             case ProposedUpdate():
                 target = self._target(proposal.target)
-                update = Update(
+                self._check_update(proposal)
+                return Update(
                     **common,
                     task=target.row_id,
                     seen=target.version,
@@ -137,8 +138,6 @@ class _Check:
                     unassign=self._people(proposal.unassign),
                     quote=proposal.quote.strip(),
                 )
-                self._check_update(update)
-                return update
             case ProposedMatch():
                 return Matched(**common, task=self._target(proposal.target).row_id)
             case ProposedNothing():
@@ -184,10 +183,12 @@ class _Check:
         if not seen & {"exact", "text", "vector"}:
             raise _Broken("R08", "a create before memory was searched")
 
-    def _check_update(self, update: Update) -> None:
+    def _check_update(self, update: ProposedUpdate) -> None:
         if not update.evidence:
             raise _Broken("R47", "an update without evidence")
-        if not update.fields:
+        named = (update.title, update.state, update.due)
+        changed = update.clear_due or update.assign or update.unassign
+        if not changed and all(value is None for value in named):
             raise _Broken("R51", "an update that names no field to change")
         if update.due and update.clear_due:
             raise _Broken("R51", "an update both sets and clears the due date")

@@ -31,7 +31,8 @@ def plan(event: Event, limits: Settings) -> tuple[Query, ...]:
 
 def words_of(text: str) -> tuple[str, ...]:
     """The distinct words of a text in order; single Latin letters say nothing (R12)."""
-    found = (word for word in _WORD.findall(text.casefold()) if len(word) > 1 or not word.isascii())
+    found = (word.strip("_") for word in _WORD.findall(text.casefold()))
+    found = (word for word in found if len(word) > 1 or not word.isascii())
     return tuple(dict.fromkeys(found))
 
 

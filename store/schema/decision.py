@@ -64,6 +64,8 @@ class Decision(Frozen):
 
     @model_validator(mode="after")
     def _only_what_was_seen(self) -> Decision:
+        if self.view.event != self.event.uid:
+            raise ValueError("the View is that of another event")
         visible = {(found.handle, found.row_id) for found in self.view.tasks()}
         rows = {row_id for _, row_id in visible}
         for operation in self.operations:

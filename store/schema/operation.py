@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,17 @@ class Evidence(Frozen):
 
     handle: str
     row_id: str
+
+
+_Setting = TypeVar("_Setting", "Update", "Edit")
+
+
+def _contradicts_nothing(operation: _Setting) -> _Setting:
+    if operation.due is not None and operation.clear_due:
+        raise ValueError("a due date is set and cleared at once")
+    if set(operation.assign) & set(operation.unassign):
+        raise ValueError("the same person is assigned and unassigned")
+    return operation
 
 
 class _Judged(Frozen):
@@ -58,6 +69,8 @@ class Update(_Judged):
     assign: tuple[str, ...] = ()
     unassign: tuple[str, ...] = ()
     quote: str
+
+    _consistent = model_validator(mode="after")(_contradicts_nothing)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -113,6 +126,8 @@ class Edit(_Personal):
     clear_due: bool = False
     assign: tuple[str, ...] = ()
     unassign: tuple[str, ...] = ()
+
+    _consistent = model_validator(mode="after")(_contradicts_nothing)
 
 
 class Delete(_Personal):

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from store.schema.event import problems
 from store.schema.failure import UsageError
+
+_HANDLE = 8
+"""What a handle and its separators add to a slice (characters)."""
 
 
 class Settings(BaseSettings):
@@ -28,7 +31,7 @@ class Settings(BaseSettings):
     hits: int = Field(12, ge=1, description="hits a query may return (rows)")
     slices: int = Field(12, ge=1, description="slices an event (rows)")
     slices_a_lane: int = Field(4, ge=1, description="slices guaranteed to each lane (rows)")
-    slice_characters: int = Field(320, ge=120, description="length of a slice (characters)")
+    slice_characters: int = Field(320, ge=320, description="length of a slice (characters)")
     memory_characters: int = Field(16_000, ge=2_000, description="memory in one judgment (characters)")
     thread_rows: int = Field(8, ge=1, description="rows of the event's thread (rows)")
     standby_tasks: int = Field(5, ge=0, description="recent tasks in the standby (rows)")
@@ -52,6 +55,12 @@ class Settings(BaseSettings):
     source_batch: int = Field(256, ge=1, description="messages a source hands over at once (count)")
     unindexed_rows: int = Field(512, ge=1, description="unindexed rows that start an optimize (rows)")
     fragments: int = Field(48, ge=2, description="commits of a table that start its compaction (count)")
+
+    @model_validator(mode="after")
+    def _slices_fit(self) -> Settings:
+        if self.memory_characters < self.slices * (self.slice_characters + _HANDLE):
+            raise ValueError("memory_characters is less than slices times slice_characters: slices never give way")
+        return self
 
 
 def load_settings(**overrides: object) -> Settings:

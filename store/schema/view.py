@@ -134,9 +134,19 @@ class View(Frozen):
     def permits_create(self) -> bool:
         """Search, thread rows and standby were all read, and none of them failed (R08, R24, R43, R44)."""
         read = {read.name for read in self.reads}
-        looked = bool(read & {"exact", "text", "vector"})
-        return looked and read >= {"thread", "standby_tasks", "standby_people"} and not self.failed_reads()
+        return (
+            bool(self.searches())
+            and read >= {"thread", "standby_tasks", "standby_people"}
+            and not self.failed_reads()
+        )
+
+    def searches(self) -> tuple[Read, ...]:
+        """The reads that asked memory."""
+        return tuple(read for read in self.reads if read.name in ("exact", "text", "vector"))
 
     def failed_reads(self) -> tuple[Read, ...]:
-        """Reads that were not made: while there is one, neither a create nor a not-a-task stands."""
-        return tuple(read for read in self.reads if isinstance(read.outcome, Failed))
+        """Reads that were not made: while there is one, neither a create nor a not-a-task stands (C10).
+
+        A summary is a copy, and nothing waits for it (R53).
+        """
+        return tuple(read for read in self.reads if isinstance(read.outcome, Failed) and read.name != "summary")
