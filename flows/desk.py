@@ -139,6 +139,7 @@ class Desk:
             for event in fresh:
                 self._fail(event, classify(error))
             return len(wave)
+        self._looker.ask_ahead([event.arrival for event in self._coming(wave)])
         for event, view in zip(fresh, views, strict=True):
             try:
                 self._decide(event, view)
@@ -154,6 +155,17 @@ class Desk:
         now = self._clock()
         due = (t.waiting[0] for t in self._threads.values() if t.waiting[0].is_due(now))
         return list(islice(due, self._limits.wave))
+
+    def _coming(self, wave: Sequence[Pending]) -> list[Pending]:
+        """The events that will most likely be the next wave: those behind this one's, and other heads."""
+        now = self._clock()
+        taken = {event.arrival.event.key for event in wave}
+        coming = (
+            thread.waiting[1] if key in taken else thread.waiting[0]
+            for key, thread in self._threads.items()
+            if key not in taken or len(thread.waiting) > 1
+        )
+        return list(islice((event for event in coming if event.is_due(now)), self._limits.wave))
 
     def _known(self, wave: Sequence[Pending]) -> dict[str, EventRow]:
         """Rows of the wave's events, of those they reply to, and of the oldest the overlay still holds."""

@@ -40,7 +40,8 @@ def to_arrow(model: type[Row], rows: Sequence[Row]) -> pa.Table:
 
 def from_arrow(model: type[Row], table: pa.Table) -> list[Row]:
     """Rows back from Arrow; columns the model does not know (a search score) are left out."""
-    known = [name for name in table.column_names if name in model.model_fields]
+    fields = model.model_fields
+    known = [name for name in table.column_names if name in fields]
     return [model.model_validate(row) for row in table.select(known).to_pylist()]
 
 

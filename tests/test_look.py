@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from flows.overlay import Overlay
 from flows.retrieve.budget import memory_characters, within
 from flows.retrieve.look import Looker
-from flows.retrieve.slices import Shown, shorten, task_slice
+from flows.retrieve.slices import Shown, cut_of, shorten, task_slice
 from store.schema import (
     Complete,
     Create,
@@ -235,7 +235,7 @@ def test_a_slice_is_within_its_cap_whatever_the_row(
         for name in people
     }
     fields = {"title": title, "body": body, "due": due, "state": state, "assignees": tuple(people)}
-    shown = task_slice("S1", Shown(_task(**fields)), event("x"), rows, characters)
+    shown = task_slice("S1", Shown(_task(**fields)), event("x"), cut_of(_task(**fields), rows, characters))
     assert len(shown.text) <= characters
 
 

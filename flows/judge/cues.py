@@ -128,6 +128,7 @@ _CUES: Final = (
 """Each act with its words, in the order in which the first that fits decides."""
 
 CUES: Final = {cue.act: cue.compile() for cue in _CUES}
+_ANY_CUE: Final = re.compile("|".join(pattern.pattern for pattern in CUES.values()), re.IGNORECASE)
 
 _NOT_SAID: Final = re.compile(
     rf"(?:(?<![{_LETTER}])(?:not|never|no|nicht|noch|kein|keine|nie)|n't)(?: [^ ,;:.]{{1,30}}){{0,3}} $"
@@ -205,10 +206,7 @@ def is_small_talk(sentence: str) -> bool:
 
 def without_cues(text: str) -> str:
     """The text less its cue words: what it is about."""
-    text = text.replace("’", "'")
-    for pattern in CUES.values():
-        text = pattern.sub(" ", text)
-    return text
+    return _ANY_CUE.sub(" ", text.replace("’", "'"))
 
 
 def _said(act: Act, sentence: str) -> Iterator[int]:

@@ -7,7 +7,7 @@ names another thing of the same kind ("SR-2023-053" where the sentence says "-05
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, Literal, NamedTuple
 
 from flows.judge.cues import Act, is_small_talk
@@ -50,14 +50,30 @@ class Linker:
 
     def __init__(self, event: Event, view: View) -> None:
         self._event = event
+        self._view = view
+
+    @cached_property
+    def has_ties(self) -> bool:
+        """Whether anything but likeness of words could link the event: a reply, an identifier, the thread."""
+        near = any(row.same_thread or row.answered for row in self._view.tasks())
+        return near or bool(_exact(words_of(self._event)) or self._spoken_of)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
         # Names say who, not what: two tasks of one person are not alike for it.
-        labels = [name for person in view.standby.people for name in person.names]
-        labels += [label for row in view.tasks() for label in row.participants]
-        self._names = frozenset().union(*(_about(label).words for label in labels))
-        self._rows = tuple(_distinct(view, event, self._names))
-        in_text = _exact(words_of(event))
+        labels = [name for person in self._view.standby.people for name in person.names]
+        labels += [label for row in self._view.tasks() for label in row.participants]
+        return frozenset().union(*(_about(label).words for label in labels))
+
+    @cached_property
+    def _rows(self) -> tuple[_Row, ...]:
+        return tuple(_distinct(self._view, self._event, self._names))
+
+    @cached_property
+    def _spoken_of(self) -> tuple[Identifier, ...]:
         # A sentence that names nothing speaks of the mail's subject, or of the one thing the event names.
-        self._spoken_of = _exact(subject_of(event)) or (in_text if len(in_text) == 1 else ())
+        in_text = _exact(words_of(self._event))
+        return _exact(subject_of(self._event)) or (in_text if len(in_text) == 1 else ())
 
     def link(self, sentence: Sentence) -> Link | None:
         """The row that the sentence continues, or None."""

@@ -59,7 +59,7 @@ class RulesJudge:
         said = [_Said(event, view, sentence, linker) for sentence in split(words_of(event))]
         proposals = _settle(event, [(each, _apply(RULES, each)) for each in said])
         proposals = [proposal for proposal in proposals if not _was_refused(proposal, refused)]
-        if not proposals and not refused:
+        if not proposals and not refused and linker.has_ties:
             proposals = [match for each in said if (match := _apply((acknowledge,), each))][:1]
         return Answer(proposals=tuple(proposals)) if proposals else _nothing(_why_nothing(said, refused))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from flows.judge.cues import Act, read_acts, without_cues
@@ -127,6 +128,7 @@ def title_of(text: str, names: Iterable[str] = ()) -> str:
     return title if len(title) <= TITLE_LENGTH else title[: TITLE_LENGTH - 1].rstrip() + "…"
 
 
+@lru_cache(maxsize=1_024)
 def content(text: str) -> frozenset[str]:
     """What a text is about, as a set: stems of its words; pairs of characters where words have no gaps."""
     text = _MENTION.sub(" ", without_cues(text)).lower()

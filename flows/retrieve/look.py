@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -21,6 +22,21 @@ from store.schema import Arrival, ClassifiedFailure, EventRow, PersonRow, Query,
 from store.schema.identity import event_uid
 
 _T = TypeVar("_T")
+_TextKey = tuple[str, Query]
+"""Workspace and query."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """Searches that were started before their events are looked for, and how much they could not know of."""
+
+    asked: dict[_TextKey, Callable[[], Result[Sequence[str]]]] = field(default_factory=dict)
+    lag: int = 0
+    behind: Callable[[], Result[int]] | None = None
+
+    def known_lag(self) -> int:
+        behind = self.behind() if self.behind else 0
+        return self.lag + (behind if isinstance(behind, int) else 0)
 
 
 def replied_uid(arrival: Arrival) -> str | None:
@@ -39,6 +55,21 @@ class Looker:
         self._overlay = overlay
         self._limits = limits
         self._pool = pool
+        self._ahead = _Ahead()
+
+    def ask_ahead(self, events: Sequence[Arrival]) -> None:
+        """Start the text searches of the events that come next, while those before them are judged.
+
+        Only searches: they lag by nature and say by how much. What is read from the record is read when the event
+        is looked for, or a row of its own thread could be missed.
+        """
+        ahead = _Ahead(lag=len(self._overlay), behind=self._ask(self._lag)) if events else _Ahead()
+        for arrival in events:
+            for query in plan(arrival.event, self._limits):
+                key = (arrival.event.workspace, query)
+                if query.lane == "text":
+                    ahead.asked[key] = self._ahead.asked.get(key) or self._ask_text(key)
+        self._ahead = ahead
 
     def look(self, wave: Sequence[Arrival], known: Mapping[str, EventRow]) -> list[View]:
         """One View for each event of the wave, in order; a failed read is an outcome, not an exception.
@@ -66,12 +97,12 @@ class Looker:
 
     def _search(self, planned: Sequence[Planned]) -> Found:
         """All reads that need no other's result, side by side."""
-        limit = self._limits.hits
         threads = {event.thread for event in planned}
         workspaces = {workspace for workspace, _ in threads}
         texts = {(e.thread[0], query) for e in planned for query in e.queries if query.lane == "text"}
         exact = self._ask(lambda: self._exact(planned))
-        text = {key: self._ask(partial(self._text, key, limit)) for key in texts}
+        ahead, self._ahead = self._ahead, _Ahead()
+        text = {key: ahead.asked.get(key) or self._ask_text(key) for key in texts}
         own = self._ask(lambda: self._store.record.thread_tasks(threads))
         recent = {name: self._ask(partial(self._recent, name)) for name in workspaces}
         summaries = self._ask(lambda: self._store.record.summaries(threads))
@@ -83,8 +114,11 @@ class Looker:
             recent={name: answer() for name, answer in recent.items()},
             fresh={name: self._overlay.latest(name, self._limits.standby_pool) for name in workspaces},
             summaries=summaries(),
-            lag=len(self._overlay) + (lag if isinstance(lag, int) else 0),
+            lag=max(len(self._overlay) + (lag if isinstance(lag, int) else 0), ahead.known_lag()),
         )
+
+    def _ask_text(self, key: _TextKey) -> Callable[[], Result[Sequence[str]]]:
+        return self._ask(partial(self._text, key, self._limits.hits))
 
     def _ask(self, read: Callable[[], _T]) -> Callable[[], Result[_T]]:
         """Start a read; what is returned waits for it, within the bound that R39 asks for."""
@@ -104,7 +138,7 @@ class Looker:
         hits = self._store.memory.exact(requests, self._limits.hits) if requests else []
         return {event.arrival.event.uid: rows for event, rows in zip(asking, hits, strict=True)}
 
-    def _text(self, key: tuple[str, Query], limit: int) -> Sequence[str]:
+    def _text(self, key: _TextKey, limit: int) -> Sequence[str]:
         workspace, query = key
         return self._store.memory.text(workspace, query.terms, limit)
 

@@ -24,23 +24,39 @@ class Shown:
     """The event's reply mark names an event that touched this task."""
 
 
-def task_slice(handle: str, shown: Shown, event: Event, people: Mapping[str, PersonRow], characters: int) -> Slice:
-    """A slice whose text is at most `characters` long: the head of the body takes what is left over."""
-    task = shown.task
+@dataclass(frozen=True, slots=True)
+class TaskCut:
+    """The part of a slice that is the same for every event."""
+
+    title: str
+    labels: tuple[str, ...]
+    people: tuple[str, ...]
+    head: str
+
+
+def cut_of(task: TaskRow, people: Mapping[str, PersonRow], characters: int) -> TaskCut:
+    """A task cut to `characters`: the head of the body takes what title, state, due date and people leave."""
     ids = tuple(dict.fromkeys([*filter(None, [task.requester]), *task.assignees]))[:_PARTICIPANTS]
     labels = tuple(shorten(label_of(people[person]), _LABEL_CHARACTERS) for person in ids if person in people)
     title = shorten(task.title, characters // 2)
     rest = len(slice_text(title, task.state, task.due, labels, task.updated, ""))
+    head = shorten(" ".join(task.body[: 4 * characters].split()), characters - rest)
+    return TaskCut(title, labels, ids, head)
+
+
+def task_slice(handle: str, shown: Shown, event: Event, cut: TaskCut) -> Slice:
+    """The slice of a task for one event."""
+    task = shown.task
     return Slice(
         handle=handle,
         row_id=task.id,
-        title=title,
+        title=cut.title,
         state=task.state,
         due=task.due,
-        participants=labels,
-        people=ids,
+        participants=cut.labels,
+        people=cut.people,
         last_activity=task.updated,
-        head=shorten(" ".join(task.body[: 4 * characters].split()), characters - rest),
+        head=cut.head,
         same_thread=(task.workspace, task.thread) == (event.workspace, event.thread),
         answered=shown.answered,
         lanes=shown.lanes,

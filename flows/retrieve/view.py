@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from flows.retrieve.budget import within
 from flows.retrieve.fuse import fuse, interleave
-from flows.retrieve.slices import Shown, person_slice, shorten, task_slice
+from flows.retrieve.slices import Shown, TaskCut, cut_of, person_slice, shorten, task_slice
 from store.record import TaskStub, Thread
 from store.schema import (
     Arrival,
@@ -79,6 +79,8 @@ class Found:
     """Operations that search cannot know of yet (count)."""
     tasks: Result[Mapping[str, TaskRow]] = field(default_factory=dict)
     people: Result[Mapping[str, PersonRow]] = field(default_factory=dict)
+    cuts: dict[str, TaskCut] = field(default_factory=dict)
+    """Tasks cut to slices so far, by id: most of a wave is shown the same recent ones."""
 
 
 def build_view(planned: Planned, found: Found, limits: Settings) -> View:
@@ -204,7 +206,8 @@ class _Builder:
         for found in shown:
             for person in found.people:
                 roles.setdefault(person, "assignee")
-        known = {**self._introduced(), **self._people}
+        unknown = any(person not in self._people for person in self._event.people)
+        known = {**self._introduced(), **self._people} if unknown else self._people
         related = [(known[person], role) for person, role in roles.items() if person in known]
         chosen = related[: self._limits.standby_people]
         self._note("standby_people", (), outcome_of(len(related), len(chosen), total=len(related)))
@@ -246,7 +249,10 @@ class _Builder:
         return Shown(task, answered=task.id in self._planned.answered)
 
     def _slice(self, handle: str, shown: Shown) -> Slice:
-        return task_slice(handle, shown, self._event, self._people, self._limits.slice_characters)
+        task, cuts = shown.task, self._found.cuts
+        if task.id not in cuts:
+            cuts[task.id] = cut_of(task, self._people, self._limits.slice_characters)
+        return task_slice(handle, shown, self._event, cuts[task.id])
 
     def _listed(self, hits: Result[Sequence[str]]) -> list[str]:
         if isinstance(hits, ClassifiedFailure):

@@ -75,8 +75,9 @@ class Event(Frozen):
     def _unknown_fields_are_attributes(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        known = {key: item for key, item in value.items() if key in cls.model_fields}
-        unknown = {key: item for key, item in value.items() if key not in cls.model_fields}
+        fields = cls.model_fields
+        unknown = {key: item for key, item in value.items() if key not in fields}
+        known = {key: item for key, item in value.items() if key in fields} if unknown else dict(value)
         attrs = known.get("attrs")
         if attrs is not None and not isinstance(attrs, dict):
             return known
