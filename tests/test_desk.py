@@ -108,7 +108,7 @@ def test_no_event_is_judged_or_written_before_its_search_finished(stream: list[t
             answer(create(event.text)) if event.attrs["asks"] else answer(nothing())
         )
         events = [
-            event(f"word{n}", id=f"word{n}", thread=thread, asks=asks)
+            event(f"word{n}", id=f"word{n}", thread=thread, attrs={"asks": asks})
             for n, (thread, _, asks) in enumerate(stream)
         ]
         settled = workplace.take(*events)

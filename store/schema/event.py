@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator
 
 from store.schema.base import FORMAT, FormatVersion, Frozen, UtcTime, clean, to_utc
 from store.schema.failure import ClassifiedFailure, FailureClass
@@ -31,16 +31,6 @@ class Participant(Frozen):
     name: str | None = None
     address: str | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _bare_name(cls, value: Any) -> Any:
-        return {"id": value, "name": value} if isinstance(value, str) else value
-
-    @field_validator("*")
-    @classmethod
-    def _blank_is_absent(cls, value: str | None) -> str | None:
-        return value if value and value.strip() else None
-
     @property
     def label(self) -> str | None:
         """What to call them on a page."""
@@ -53,7 +43,8 @@ NOBODY = Participant()
 class Event(Frozen):
     """One thing that happened, as produced: immutable. JSON, one per message of the events topic.
 
-    Fields it does not know are kept in `attrs`; text is stored as written, less NUL and lone surrogates.
+    `parse_event` reads it: fields it does not know are kept in `attrs`, and text is stored as written, less NUL
+    and lone surrogates.
     """
 
     format: FormatVersion = FORMAT
@@ -69,22 +60,6 @@ class Event(Frozen):
     text: str = ""
     reply_to: str | None = None
     attrs: dict[str, Scalar] = Field(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _unknown_fields_are_attributes(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        fields = cls.model_fields
-        unknown = {key: item for key, item in value.items() if key not in fields}
-        known = {key: item for key, item in value.items() if key in fields} if unknown else dict(value)
-        attrs = known.get("attrs")
-        if attrs is not None and not isinstance(attrs, dict):
-            return known
-        merged = {**unknown, **(attrs or {})}
-        if merged:
-            known["attrs"] = {key: _flat(item) for key, item in merged.items()}
-        return known
 
     @field_validator("at", mode="before")
     @classmethod
@@ -171,9 +146,35 @@ def parse_event(raw: str | bytes) -> Event:
     if not isinstance(value, dict):
         raise _content(f"not a JSON object but {type(value).__name__}")
     try:
-        return Event.model_validate(value)
+        return Event.model_validate(_shaped(value))
     except ValidationError as error:
         raise _content("not an event: " + problems(error)) from error
+
+
+def _shaped(value: dict[str, Any]) -> dict[str, Any]:
+    """What producers may write in more than one way, in one: once, as the event is read."""
+    fields = Event.model_fields
+    shaped = {key: item for key, item in value.items() if key in fields}
+    attrs = value.get("attrs")
+    if attrs is None or isinstance(attrs, dict):
+        unknown = {key: item for key, item in value.items() if key not in fields}
+        shaped["attrs"] = {key: _flat(item) for key, item in {**unknown, **(attrs or {})}.items()}
+    if "author" in value:
+        shaped["author"] = _participant(value["author"])
+    if isinstance(value.get("mentions"), list):
+        shaped["mentions"] = [_participant(mention) for mention in value["mentions"]]
+    return shaped
+
+
+def _participant(value: Any) -> Any:
+    """A bare string is a source's user id and a name; a blank part is an absent one; null is nobody."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        value = {"id": value, "name": value}
+    if not isinstance(value, dict):
+        return value
+    return {key: None if isinstance(item, str) and not item.strip() else item for key, item in value.items()}
 
 
 def problems(error: ValidationError) -> str:
