@@ -15,7 +15,7 @@ from itertools import islice
 from store.derive import decision_changes
 from store.merge import fold_person, fold_task
 from store.record import Record, Thread
-from store.schema import Change, Create, Decision, NotATask, PersonRow, TaskRow
+from store.schema import Action, Change, Create, Decision, NotATask, PersonRow, TaskRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ class Overlay:
         wanted = list(dict.fromkeys(ids))
         rows = record.tasks(wanted)
         pending = [row_id for row_id in wanted if row_id in self._changes]
-        history = record.changes(pending)
+        # A row whose create is here and which the record does not list has no other history.
+        history = record.changes(row_id for row_id in pending if row_id in rows or not self._creates(row_id))
         for row_id in pending:
             row = fold_task([*history.get(row_id, ()), *self._changes[row_id]])
             if row:
@@ -110,6 +111,9 @@ class Overlay:
             else:
                 rows.pop(row_id, None)
         return rows
+
+    def _creates(self, row_id: str) -> bool:
+        return any(change.action is Action.CREATE for change in self._changes[row_id])
 
     def people(self, record: Record, ids: Iterable[str]) -> dict[str, PersonRow]:
         """People by id, likewise."""

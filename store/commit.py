@@ -6,13 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from store.arrow import to_arrow
+import pyarrow as pa
+
+from store.arrow import arrow_schema, to_arrow
 from store.derive import Applied, Derived, decision_row, derive
 from store.memory import Memory
 from store.merge import fold_person, fold_task
 from store.record import Record, Thread
-from store.schema import Change, Decision, EventRow, Frozen, Position, SessionEntry, TaskRow
-from store.schema.change import ChangeRow, change_row
+from store.schema import Change, Coordinates, Decision, EventRow, Frozen, Position, SessionEntry, TaskRow, Version
+from store.schema.change import ChangeRow, change_id
 from store.sql import chunked, is_in
 from store.tables import MEMORY, RECORD, Tables
 
@@ -157,12 +159,16 @@ class StoreWriter:
         return {decision: place for decision, place in standing.items() if decision in finished}
 
     def _write_changes(self, derived: Sequence[tuple[Applied, Derived]]) -> None:
-        rows: dict[str, ChangeRow] = {}
+        # Most of what is written: straight to Arrow, without a model of each in between.
+        rows: dict[str, dict[str, object]] = {}
         for applied, result in derived:
             for change in result.changes:
-                row = change_row(change, applied.coordinates.partition, applied.coordinates.offset)
-                rows.setdefault(row.id, row)
-        self._insert("changes", list(rows.values()))
+                rows.setdefault(change_id(change), _change_row(change, applied.coordinates))
+        if rows:
+            table = pa.Table.from_pylist(
+                [{"id": row_id, **row} for row_id, row in rows.items()], schema=arrow_schema(ChangeRow)
+            )
+            self._execute("changes", self.tables["changes"].merge_insert("id"), table)
 
     def _write_tasks(self, row_ids: Iterable[str]) -> None:
         touched = list(dict.fromkeys(row_ids))
@@ -210,15 +216,36 @@ class StoreWriter:
     def _upsert(self, name: str, rows: Sequence[Frozen]) -> None:
         if rows:
             merge = self.tables[name].merge_insert(RECORD[name].key).when_matched_update_all()
-            self._execute(name, merge, rows)
+            self._execute(name, merge, to_arrow(type(rows[0]), rows))
 
     def _insert(self, name: str, rows: Sequence[Frozen]) -> None:
         """Keep what is there: an entry of a log, once written, stays as it is."""
         if rows:
-            self._execute(name, self.tables[name].merge_insert(RECORD[name].key), rows)
+            merge = self.tables[name].merge_insert(RECORD[name].key)
+            self._execute(name, merge, to_arrow(type(rows[0]), rows))
 
-    def _execute(self, name: str, merge: object, rows: Sequence[Frozen]) -> None:
-        table = to_arrow(type(rows[0]), rows)
+    def _execute(self, name: str, merge: object, table: pa.Table) -> None:
         merge.when_not_matched_insert_all().execute(table)  # type: ignore[attr-defined]
-        self._wear[name].rows += len(rows)
+        self._wear[name].rows += table.num_rows
         self._wear[name].commits += 1
+
+
+def _change_row(change: Change, where: Coordinates) -> dict[str, object]:
+    return {
+        "table": change.table,
+        "row_id": change.row_id,
+        "workspace": change.workspace,
+        "field": change.field,
+        "action": change.action.value,
+        "value": change.value,
+        "version": _version(change.version),
+        "seen": _version(change.seen) if change.seen else None,
+        "event": change.event,
+        "arrived": change.arrived,
+        "partition": where.partition,
+        "position": where.offset,
+    }
+
+
+def _version(version: Version) -> dict[str, object]:
+    return {"at": version.at, "seq": version.seq, "operation": version.operation}

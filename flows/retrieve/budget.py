@@ -5,12 +5,22 @@ from __future__ import annotations
 from store.schema import Complete, Cut, Empty, Failed, Read, View
 from store.schema.view import ReadName
 
+_HANDLE = 8
+_PERSON = 512
+"""What a person under a handle takes at most (characters): three names and three addresses, each cut."""
+
 
 def memory_characters(view: View) -> int:
     """How much of memory a judge is handed (characters)."""
     rows = sum(len(f"{found.handle}: {found.text}\n") for found in view.tasks())
     people = sum(len(" ".join([p.handle, p.role, *p.names, *p.addresses])) + 1 for p in view.standby.people)
     return rows + people + (len(view.summary.text) if view.summary else 0)
+
+
+def at_most(view: View, slice_characters: int) -> int:
+    """A bound of `memory_characters` that costs no look at any text: what most Views are settled by."""
+    summary = len(view.summary.text) if view.summary else 0
+    return sum(slice_characters + _HANDLE for _ in view.tasks()) + len(view.standby.people) * _PERSON + summary
 
 
 def within(view: View, characters: int) -> View:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from flows.retrieve.budget import within
+from flows.retrieve.budget import at_most, within
 from flows.retrieve.fuse import fuse, interleave
 from flows.retrieve.slices import Shown, TaskCut, cut_of, person_slice, shorten, task_slice
 from store.record import TaskStub, Thread
@@ -121,6 +121,8 @@ class _Builder:
             summary=self._summary(),
             reads=tuple(self._reads),
         )
+        if at_most(view, self._limits.slice_characters) <= self._limits.memory_characters:
+            return view
         return within(view, self._limits.memory_characters)
 
     def _searched(self) -> tuple[Slice, ...]:

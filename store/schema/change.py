@@ -83,11 +83,6 @@ class ChangeRow(Change):
     position: int
 
 
-_CHANGE_FIELDS = tuple(Change.model_fields)
-
-
-def change_row(change: Change, partition: int, position: int) -> ChangeRow:
-    """The row of a change; its id is its identity, so that a repeated delivery is the same row."""
-    fields = {name: getattr(change, name) for name in _CHANGE_FIELDS}
-    row_id = derive_id("c", *change.identity)
-    return ChangeRow.model_construct(**fields, id=row_id, partition=partition, position=position)
+def change_id(change: Change) -> str:
+    """The id of a change is its identity, so that a repeated delivery is the same row."""
+    return derive_id("c", *change.identity)

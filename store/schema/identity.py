@@ -12,10 +12,12 @@ import json
 _DIGEST_BYTES = 12
 
 
+_spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def derive_id(letter: str, *parts: str | int | None) -> str:
     """Hash `parts` into an id such as `t-3f2a…` (24 hexadecimal digits)."""
-    spelled = json.dumps([letter, *parts], ensure_ascii=False, separators=(",", ":"))
-    digest = hashlib.blake2b(spelled.encode("utf-8"), digest_size=_DIGEST_BYTES)
+    digest = hashlib.blake2b(_spell([letter, *parts]).encode("utf-8"), digest_size=_DIGEST_BYTES)
     return f"{letter}-{digest.hexdigest()}"
 
 
