@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
+from time import monotonic
 from typing import TypeGuard
 
 from bytewax import operators as op
@@ -23,6 +24,9 @@ from flows.pending import Pending
 from flows.tally import Tally
 from store.schema import Arrival, DeadLetter, Decision, Parked
 
+_ONE_ROUND = 0.005
+"""Longer than the engine takes to notify all keys (s)."""
+
 
 def decide(
     source: FixedPartitionedSource[Incoming, Place],
@@ -37,7 +41,7 @@ def decide(
     raw = op.input("events", flow, source)
     read = op.branch("readable", op.map("parse", raw, read_event), _is_arrival)
     keyed = op.map("thread", read.trues, bucket_of(buckets))
-    judged = op.stateful_batch("judge", keyed, partial(_Waiting, desk))
+    judged = op.stateful_batch("judge", keyed, partial(_Waiting, desk, _Turns(desk)))
     settled = op.map("settled", op.map("unkey", judged, _without_key), _count(tally))
     op.output("operations", op.flat_map("operation", settled, _operation), operations)
     unreadable = op.flat_map("unreadable", read.falses, _letter(tally))
@@ -56,11 +60,30 @@ def bucket_of(buckets: int) -> Callable[[Arrival], tuple[str, Arrival]]:
     return keyed
 
 
+class _Turns:
+    """One wave for each time the engine comes round.
+
+    The engine notifies every waiting key before it does anything else. If each of them worked, everything read so
+    far would be decided before more is read, written or recorded.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._ended = 0.0
+
+    def work(self) -> None:
+        """Work a wave, unless one has only just ended."""
+        if monotonic() - self._ended > _ONE_ROUND:
+            self._desk.work()
+            self._ended = monotonic()
+
+
 class _Waiting(StatefulBatchLogic[Arrival, Settled, tuple[Pending, ...]]):
     """The undecided events of one state key. The desk does the work; this is what survives a crash."""
 
-    def __init__(self, desk: Desk, pending: tuple[Pending, ...] | None) -> None:
+    def __init__(self, desk: Desk, turns: _Turns, pending: tuple[Pending, ...] | None) -> None:
         self._desk = desk
+        self._turns = turns
         desk.take(self, pending or ())
 
     def on_batch(self, values: list[Arrival]) -> tuple[Iterable[Settled], bool]:
@@ -68,6 +91,7 @@ class _Waiting(StatefulBatchLogic[Arrival, Settled, tuple[Pending, ...]]):
         return [], self.RETAIN
 
     def on_notify(self) -> tuple[Iterable[Settled], bool]:
+        self._turns.work()
         settled = self._desk.collect(self)
         return settled, self.DISCARD if self._desk.next_at(self) is None else self.RETAIN
 

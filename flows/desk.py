@@ -85,6 +85,16 @@ class Desk:
         waiting = sum(len(thread.waiting) for thread in self._threads.values())
         return waiting + sum(len(settled) for settled in self._settled.values())
 
+    def room(self) -> int:
+        """How many more events it should be handed now (count): a few waves ahead, within the bound of pending.
+
+        Events behind one that fails do not count as read ahead, so that other threads go on.
+        """
+        pending = len(self)
+        failing = sum(len(t.waiting) for t in self._threads.values() if t.waiting[0].not_before is not None)
+        ahead = self._limits.read_ahead - (pending - failing)
+        return max(0, min(ahead, self._limits.pending - pending))
+
     def take(self, owner: Hashable, pending: Iterable[Pending]) -> None:
         """Accept events in the order they arrived; all events of a thread have one owner."""
         for event in pending:
@@ -103,8 +113,7 @@ class Desk:
         return (*uncollected, *waiting)
 
     def collect(self, owner: Hashable) -> list[Settled]:
-        """Work one wave if there is one, and hand over what has become of the owner's events."""
-        self.work()
+        """Hand over what has become of the owner's events."""
         return [settled for _, settled in self._settled.pop(owner, ())]
 
     def next_at(self, owner: Hashable) -> datetime | None:

@@ -35,11 +35,9 @@ from flows.taps import EventsTap, OperationsTap, PacedTap, Signals
 from store import Store
 from store.commit import StoreWriter
 from store.derive import Applied
-from store.schema import Decision, LookfirstError, Settings, StoreError, parse_event
-from store.schema.failure import ClassifiedFailure
+from store.schema import Decision, LookfirstError, Settings, StoreError
+from store.schema.event import key_of
 
-_READERS = 8
-"""Reads under way at once (threads); two or three do the work, the others wait for the disk."""
 _PRODUCED_AT_ONCE = 256
 _TAKEN_AT_MOST = 4 * _PRODUCED_AT_ONCE
 _PACED_EPOCH = timedelta(milliseconds=5)
@@ -84,7 +82,7 @@ class EmbeddedRun:
 
         Raises LookfirstError when the folder is in use, belongs to something else, or a flow failed.
         """
-        with exclusive(self.folder.recovery), ThreadPoolExecutor(_READERS, "read") as pool:
+        with exclusive(self.folder.recovery), ThreadPoolExecutor(self.settings.readers, "read") as pool:
             store = self.folder.store(create=True)
             flows = self._flows(store, pool)
             taken: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
@@ -117,7 +115,7 @@ class EmbeddedRun:
         reading = self.watched(store) if self.watched else store
         looker = Looker(reading, overlay, settings, pool)
         desk = Desk(reading.record, looker, overlay, self.judge, settings, utc_now)
-        free = EventsTap(desk, settings.pending, self.signals)
+        free = EventsTap(desk, self.signals)
         tap = PacedTap(free, tally, operations, self._memory_failed) if self.paced else free
         batch = 1 if self.paced else settings.source_batch
         epoch = _PACED_EPOCH if self.paced else timedelta(seconds=settings.epoch)
@@ -237,12 +235,8 @@ def _available(taken: queue.SimpleQueue[Line | None], stopping: threading.Event)
 
 
 def produced(line: Line) -> Outgoing:
-    """The message of a line: keyed by its thread when it is an event, else as it is, for the dead letters."""
-    try:
-        key = parse_event(line.text).key
-    except ClassifiedFailure:
-        key = None
-    return Outgoing(key, line.text, {ORIGIN: line.origin})
+    """The message of a line, keyed by its thread; what names none goes as it is, to become a dead letter."""
+    return Outgoing(key_of(line.text), line.text, {ORIGIN: line.origin})
 
 
 @contextmanager

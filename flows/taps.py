@@ -31,15 +31,14 @@ class Signals:
 class EventsTap:
     """The events source: as many as the desk has room for; ends when all that was read is settled."""
 
-    def __init__(self, desk: Desk, pending: int, signals: Signals) -> None:
+    def __init__(self, desk: Desk, signals: Signals) -> None:
         self._desk = desk
-        self._pending = pending
         self._signals = signals
 
     def room(self) -> int:
         if self._signals.stopping.is_set():
             return 0
-        return max(0, self._pending - len(self._desk))
+        return self._desk.room()
 
     def ended(self, *, drained: bool) -> bool:
         if self._signals.stopping.is_set():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -17,15 +16,6 @@ from store.schema import Event, Participant, UsageError, parse_event
 MAPPING = parse_mapping("id=i,at=ts,author=user,text=text,thread=file")
 BERLIN = ZoneInfo("Europe/Berlin")
 MINIMAL = {"id": "1", "thread": "t", "at": "2024-05-01T10:00:00Z"}
-
-
-@pytest.fixture
-def shared_data() -> Path:
-    """The folder with real data, wherever this machine keeps it."""
-    folder = Path(os.environ.get("LOOKFIRST_DATA") or Path(__file__).parents[2] / "shared" / "data")
-    if not folder.is_dir():
-        pytest.skip("no folder of real data; set LOOKFIRST_DATA")
-    return folder
 
 
 def read(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -20,15 +19,6 @@ USERS = [
     {"id": "U2", "name": "bo", "profile": {"display_name": "Bo", "real_name": "Bo Long"}},
 ]
 CHANNELS = [{"id": "C1", "name": "general"}]
-
-
-@pytest.fixture
-def shared_data() -> Path:
-    """The folder with real data, wherever this machine keeps it."""
-    folder = Path(os.environ.get("LOOKFIRST_DATA") or Path(__file__).parents[2] / "shared" / "data")
-    if not folder.is_dir():
-        pytest.skip("no folder of real data; set LOOKFIRST_DATA")
-    return folder
 
 
 def message(ts: str = "1433543210.000123", text: str = "hello", **fields: object) -> dict[str, object]:

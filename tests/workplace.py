@@ -191,6 +191,7 @@ class Workplace:
         """Work as long as something is due now."""
         settled: list[Settled] = []
         while (due := self.desk.next_at("owner")) is not None and due <= self.now:
+            self.desk.work()
             settled += self.desk.collect("owner")
         for each in settled:
             if not isinstance(each, Repeated):

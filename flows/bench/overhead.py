@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import resource
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,6 @@ from flows.judge.contract import Judge
 from store import Store
 from store.schema import Settings
 
-_READERS = 8
-
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
@@ -29,7 +28,7 @@ class Overhead:
     events: int
     events_per_second: float
     bare_events_per_second: float
-    """The same reads, on the same tables, with nothing else done."""
+    """The same reads, on the same tables, each as soon as those it waited for are back, and nothing else done."""
     share_of_bare: float
     queries_per_event: float
     text_queries_per_event: float
@@ -57,7 +56,7 @@ def overhead(
         tally = run.run(lines)
         took = time.perf_counter() - start
         say(f"making the same {len(log.calls):,} reads again, bare")
-        bare = log.replay(folder.store())
+        bare = log.replay(folder.store(), settings.readers)
     return Overhead(
         rows=rows,
         events=events,
@@ -76,6 +75,8 @@ class _Call:
     part: str
     method: str
     arguments: tuple[Any, ...]
+    after: int
+    """Reads that were back when this one was made: the plans of a wave need the hits of it, and so on (count)."""
 
 
 class _Log:
@@ -83,31 +84,37 @@ class _Log:
 
     def __init__(self) -> None:
         self.calls: list[_Call] = []
+        self.back = 0
+        self.lock = threading.Lock()
 
     def watch(self, store: Store) -> Store:
         """The same store, with every read noted."""
         return Store(
             store.tables,
-            _Watched(store.record, "record", self.calls),  # type: ignore[arg-type]
-            _Watched(store.memory, "memory", self.calls),  # type: ignore[arg-type]
+            _Watched(store.record, "record", self),  # type: ignore[arg-type]
+            _Watched(store.memory, "memory", self),  # type: ignore[arg-type]
         )
 
-    def replay(self, store: Store) -> float:
+    def replay(self, store: Store, readers: int) -> float:
         """Seconds that the reads take on their own, with as many readers."""
         parts = {"record": store.record, "memory": store.memory}
         start = time.perf_counter()
-        with ThreadPoolExecutor(_READERS) as pool:
-            asked = [pool.submit(getattr(parts[c.part], c.method), *c.arguments) for c in self.calls]
-            for future in asked:
-                future.result()
+        asked: set[Future[Any]] = set()
+        back = 0
+        with ThreadPoolExecutor(readers) as pool:
+            for call in self.calls:
+                while back < call.after:
+                    done, asked = wait(asked, return_when=FIRST_COMPLETED)
+                    back += len(done)
+                asked.add(pool.submit(getattr(parts[call.part], call.method), *call.arguments))
         return time.perf_counter() - start
 
 
 class _Watched:
-    def __init__(self, target: object, part: str, calls: list[_Call]) -> None:
+    def __init__(self, target: object, part: str, log: _Log) -> None:
         self._target = target
         self._part = part
-        self._calls = calls
+        self._log = log
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         read = getattr(self._target, method)
@@ -118,7 +125,12 @@ class _Watched:
                 argument if isinstance(argument, str | int | Sequence | frozenset | set) else list(argument)
                 for argument in arguments
             )
-            self._calls.append(_Call(self._part, method, kept))
-            return read(*kept)
+            with self._log.lock:
+                self._log.calls.append(_Call(self._part, method, kept, after=self._log.back))
+            try:
+                return read(*kept)
+            finally:
+                with self._log.lock:
+                    self._log.back += 1
 
         return noted

@@ -78,7 +78,7 @@ class Linker:
     def link(self, sentence: Sentence) -> Link | None:
         """The row that the sentence continues, or None."""
         named = _exact(sentence.text) or self._spoken_of
-        rows = [row for row in self._rows if not conflicting(named, row.identifiers)]
+        rows = [row for row in self._rows if not (named and conflicting(named, row.identifiers))]
         words = content(sentence.text) - self._names
         if found := self._by_reply(sentence, words, rows):
             return Link(found.slice, "reply mark")

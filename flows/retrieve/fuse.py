@@ -20,14 +20,20 @@ def fuse(
     The first `guaranteed` rows of each lane are always among them, so that no lane's best is lost because the
     others do not know it (D5). Equal scores are ordered by id.
     """
-    ranks: dict[str, list[LaneRank]] = {}
+    ranks: dict[str, list[tuple[Lane, int]]] = {}
+    scores: dict[str, float] = {}
     for lane, rows in lanes.items():
         for rank, row in enumerate(rows, start=1):
-            ranks.setdefault(row, []).append(LaneRank(lane=lane, rank=rank))
-    by_score = sorted(ranks, key=lambda row: (-sum(1 / (_K + r.rank) for r in ranks[row]), row))
+            ranks.setdefault(row, []).append((lane, rank))
+            scores[row] = scores.get(row, 0.0) + 1 / (_K + rank)
+    by_score = sorted(ranks, key=lambda row: (-scores[row], row))
     reserved = interleave([rows[:guaranteed] for rows in lanes.values()])
-    chosen = set([*reserved, *(row for row in by_score if row not in set(reserved))][:most])
-    return [(row, tuple(ranks[row])) for row in by_score if row in chosen]
+    chosen = set(list(dict.fromkeys([*reserved, *by_score]))[:most])
+    return [
+        (row, tuple(LaneRank(lane=lane, rank=rank) for lane, rank in ranks[row]))
+        for row in by_score
+        if row in chosen
+    ]
 
 
 def interleave(lists: Sequence[Sequence[str]]) -> list[str]:

@@ -20,6 +20,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=2_000)]
 
 _WRITTEN_DATE = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]")
 
+_DEFAULT_WORKSPACE = "default"
 POSTDATED_AFTER = timedelta(minutes=5)
 """An event time this much later than its arrival is marked, not only cut (clocks differ a little)."""
 
@@ -49,7 +50,7 @@ class Event(Frozen):
 
     format: FormatVersion = FORMAT
     id: _Name
-    workspace: _Name = "default"
+    workspace: _Name = _DEFAULT_WORKSPACE
     source: _Name
     thread: _Name
     kind: EventKind = "message"
@@ -149,6 +150,18 @@ def parse_event(raw: str | bytes) -> Event:
         return Event.model_validate(_shaped(value))
     except ValidationError as error:
         raise _content("not an event: " + problems(error)) from error
+
+
+def key_of(raw: str) -> str | None:
+    """The stream an event belongs to, without reading all of it; None when it names no thread."""
+    try:
+        value = clean(json.loads(raw))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    workspace, thread = value.get("workspace", _DEFAULT_WORKSPACE), value.get("thread")
+    return stream_key(workspace, thread) if isinstance(workspace, str) and isinstance(thread, str) else None
 
 
 def _shaped(value: dict[str, Any]) -> dict[str, Any]:

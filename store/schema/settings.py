@@ -47,7 +47,9 @@ class Settings(BaseSettings):
     retry_longest: float = Field(60.0, gt=0, description="longest delay between two attempts (s)")
     unknown_for: float = Field(3_600.0, gt=0, description="time an unknown failure is retried (s)")
     search_timeout: float = Field(10.0, gt=0, description="wait for one read before it counts as failed (s)")
+    readers: int = Field(2, ge=1, description="reads under way at once; more than cores gain nothing (threads)")
     wave: int = Field(64, ge=1, description="events looked for side by side (count)")
+    read_ahead: int = Field(256, ge=1, description="events read ahead of their decision (count)")
     pending: int = Field(10_000, ge=1, description="events pending in a process (count)")
     buckets: int = Field(64, ge=1, description="state keys a dataflow spreads its threads over (count)")
 
