@@ -690,3 +690,32 @@ def _thinking(workplace: Workplace, change: Callable[[Slice], Edit | Delete], *,
     assert ["update"] == kinds(workplace.decided("the printer comes in June", at=START + timedelta(hours=1)))
     workplace.settle()
     return task.id
+
+
+# What the desk takes.
+
+
+def test_a_failing_thread_takes_no_room_from_the_others(tmp_path: Path) -> None:
+    """Events are read a few waves ahead; those behind a failing one only count against the bound of pending."""
+    limits = Settings(read_ahead=4, pending=10)
+    with Workplace.opened(tmp_path, Script(), limits) as workplace:
+        assert 4 == workplace.desk.room()
+        workplace.judge.answers = [ClassifiedFailure(FailureClass.TRANSIENT, "429")] * 100
+        assert [] == workplace.take(*(event("x", id=f"{n}", thread="failing") for n in range(3)))
+        assert (3, 4) == (len(workplace.desk), workplace.desk.room())
+        assert [] == workplace.take(*(event("x", id=f"{n}", thread="failing too") for n in range(5)))
+        assert (8, 2) == (len(workplace.desk), workplace.desk.room())
+        workplace.judge.answers = []
+        assert 8 == len(workplace.wait(60))
+        assert (0, 4) == (len(workplace.desk), workplace.desk.room())
+
+
+def test_searching_ahead_searches_nothing_twice(workplace: Workplace) -> None:
+    """The searches of the next wave are started early and used: one search an event, and its lag is told."""
+    said = [event(f"order item number{n}", id=f"{n}", thread=f"t{n % 3}") for n in range(12)]
+    workplace.judge.rule = lambda event, view: answer(create(event.text))
+    settled = workplace.take(*said)
+    assert len(said) == len(settled) == len(workplace.calls("memory.text"))
+    lags = [read.outcome.lag for view in workplace.judge.views for read in view.reads if read.name == "text"]
+    assert sorted(lags) == lags
+    assert 0 == lags[0] < lags[-1]

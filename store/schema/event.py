@@ -21,6 +21,9 @@ _Name = Annotated[str, Field(min_length=1, max_length=2_000)]
 _WRITTEN_DATE = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]")
 
 _DEFAULT_WORKSPACE = "default"
+_TOLD = {"timezone_aware": "has no timezone; write it like 2024-05-01T09:30:00+02:00, or import it with --zone"}
+"""Problems in our words, where the library's leave the remedy to guess."""
+
 POSTDATED_AFTER = timedelta(minutes=5)
 """An event time this much later than its arrival is marked, not only cut (clocks differ a little)."""
 
@@ -192,10 +195,12 @@ def _participant(value: Any) -> Any:
 
 def problems(error: ValidationError) -> str:
     """A validation error as one line: each field with what is wrong with it, no input echoed."""
-    return "; ".join(
-        f"{'.'.join(str(part) for part in item['loc']) or 'event'}: {item['msg'].removeprefix('Value error, ')}"
-        for item in error.errors(include_url=False, include_input=False)
-    )
+    told = []
+    for item in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in item["loc"])
+        what = _TOLD.get(item["type"], item["msg"].removeprefix("Value error, "))
+        told.append(f"{where}: {what}" if where else what)
+    return "; ".join(told)
 
 
 def _content(reason: str) -> ClassifiedFailure:

@@ -70,4 +70,6 @@ def load_settings(**overrides: object) -> Settings:
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise UsageError(f"A setting is wrong: {problems(error)}. See the environment (LOOKFIRST_…).") from error
+        named = [str(item["loc"][0]) for item in error.errors() if item["loc"]]
+        variables = " and ".join(f"LOOKFIRST_{name.upper()}" for name in named) or "the LOOKFIRST_… variables"
+        raise UsageError(f"A setting is wrong: {problems(error)}; mend or unset {variables}.") from error
