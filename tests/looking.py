@@ -113,6 +113,7 @@ def summarize(workplace: Workplace, thread: str = "t", **components: str) -> Sum
 
 
 def a_task(**fields: Any) -> TaskRow:
+    """A task row with what the test does not care about filled in."""
     values = {
         "id": "t-1",
         "workspace": "default",
@@ -128,6 +129,7 @@ def a_task(**fields: Any) -> TaskRow:
 
 
 def a_slice(handle: str, **fields: Any) -> Slice:
+    """A slice under a handle, likewise."""
     values = {
         "handle": handle,
         "row_id": f"row-{handle}",
@@ -142,6 +144,7 @@ def a_slice(handle: str, **fields: Any) -> Slice:
 
 
 def a_view(slices: int, thread_rows: int, standby: int, people: int, summary: str | None) -> View:
+    """A View of so many slices, thread rows, recent tasks and people."""
     names = ("text", "thread", "standby_tasks", "standby_people", "summary")
     return View(
         event="uid",
@@ -161,6 +164,8 @@ def a_view(slices: int, thread_rows: int, standby: int, people: int, summary: st
 
 
 def failing(error: Exception) -> Callable[..., Any]:
+    """A read that fails."""
+
     def fails(*_: object, **__: object) -> Any:
         raise error
 
