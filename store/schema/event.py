@@ -6,6 +6,7 @@ import json
 import re
 from datetime import datetime, timedelta
 from functools import cached_property
+from math import isinf
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
@@ -144,7 +145,7 @@ def parse_event(raw: str | bytes) -> Event:
     """
     try:
         text = raw.decode("utf-8") if isinstance(raw, bytes) else raw
-        value = clean(json.loads(text, parse_constant=_refuse_constant))
+        value = clean(json.loads(text, parse_constant=_refuse_constant, parse_float=_finite))
     except (ValueError, RecursionError) as error:
         raise _content(f"not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -205,6 +206,14 @@ def problems(error: ValidationError) -> str:
 
 def _content(reason: str) -> ClassifiedFailure:
     return ClassifiedFailure(FailureClass.CONTENT, reason)
+
+
+def _finite(written: str) -> float:
+    # "1e999" is JSON, and infinity once it is read: it could not be written again.
+    value = float(written)
+    if isinf(value):
+        raise ValueError(f"the number {written[:20]} is too large to keep")
+    return value
 
 
 def _refuse_constant(name: str) -> None:
