@@ -59,7 +59,7 @@ def search(
     )
     arrival = Arrival(event=event, arrived=event.at, coordinates=Coordinates(topic="search", offset=0))
     # The reads are the ones a run makes, by the same code; nothing is written.
-    with ThreadPoolExecutor(4, "read") as pool:
+    with ThreadPoolExecutor(settings.readers, "read") as pool:
         [view] = Looker(store, Overlay(), settings, pool).look([arrival], {})
     if as_json:
         emit(view.model_dump_json())
