@@ -11,6 +11,7 @@ from bytewax.outputs import FixedPartitionedSink, StatefulSinkPartition
 
 from connectors.message import Incoming, Outgoing
 from connectors.topic_file import Place, TopicFile
+from store.schema.failpoint import reach
 
 PARTITION = "0"
 _IDLE = timedelta(milliseconds=10)
@@ -80,6 +81,7 @@ class _TopicReader(StatefulSourcePartition[Incoming, Place]):
         return datetime.now(UTC) + _IDLE if self._idle else None
 
     def snapshot(self) -> Place:
+        reach("snapshot.before")
         return self._place
 
 
@@ -111,7 +113,9 @@ class _TopicWriter(StatefulSinkPartition[Outgoing, None]):
 
     def snapshot(self) -> None:
         if self._buffer:
+            reach("append.before")
             self._topic.append(self._buffer)
+            reach("append.after")
             if self._written:
                 self._written(len(self._buffer))
             self._buffer = []

@@ -15,6 +15,7 @@ from store.merge import fold_person, fold_task
 from store.record import Record, Thread
 from store.schema import Change, Coordinates, Decision, EventRow, Frozen, Position, SessionEntry, TaskRow, Version
 from store.schema.change import ChangeRow, change_id
+from store.schema.failpoint import reach
 from store.sql import chunked, is_in
 from store.tables import MEMORY, RECORD, Tables
 
@@ -117,7 +118,10 @@ class StoreWriter:
     def follow(self) -> int:
         """Let memory follow the record; returns the offset it has reached, added up over partitions."""
         self._wear["memory"].commits += 1
-        return self.memory.follow(self.record)
+        reach("commit.memory.before")
+        reached = self.memory.follow(self.record)
+        reach("commit.memory.after")
+        return reached
 
     def maintain(self) -> list[str]:
         """Optimise the tables that were written enough since they last were; returns their names.
@@ -225,7 +229,9 @@ class StoreWriter:
             self._execute(name, merge, to_arrow(type(rows[0]), rows))
 
     def _execute(self, name: str, merge: object, table: pa.Table) -> None:
+        reach(f"commit.{name}.before")
         merge.when_not_matched_insert_all().execute(table)  # type: ignore[attr-defined]
+        reach(f"commit.{name}.after")
         self._wear[name].rows += table.num_rows
         self._wear[name].commits += 1
 

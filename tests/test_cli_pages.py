@@ -46,6 +46,7 @@ class ScriptedJudge:
     """Creates for the first message of a thread, marks it done for "done", and matches otherwise."""
 
     name: str = "scripted/1"
+    remote: bool = False
     asked: list[str] = field(default_factory=list)
 
     def judge(self, event: Event, view: View, refused: tuple[Rejection, ...]) -> Answer:

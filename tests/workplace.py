@@ -90,6 +90,7 @@ class Script:
     refusals: list[tuple[Rejection, ...]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     name: str = "script/1"
+    remote: bool = False
 
     def then(self, *proposals: Proposal) -> Script:
         """Answer this to the next call that has no answer yet."""

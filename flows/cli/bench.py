@@ -12,7 +12,7 @@ from rich.table import Table
 from flows.bench.overhead import Overhead, overhead
 from flows.cli.console import cell, emit, page, say
 from flows.cli.options import json_option
-from flows.cli.run import judge_named
+from flows.judge.named import judge_named
 from store.schema import load_settings
 
 

@@ -19,11 +19,10 @@ from flows.cli.progress import progress
 from flows.cli.result import Result
 from flows.data_folder import DataFolder
 from flows.embedded import EmbeddedRun, stopped_by_signals
-from flows.judge.contract import Judge
-from flows.judge.rules import RulesJudge
+from flows.judge.named import judge_named
 from flows.parse import read_event
 from store.record import Record
-from store.schema import Arrival, Settings, TaskRow, load_settings
+from store.schema import Arrival, TaskRow, load_settings
 from store.schema.identity import decision_id
 from store.sql import IN_KEYS
 
@@ -72,13 +71,6 @@ def run(data: Path, source: str | None, paced: bool, as_json: bool) -> None:
     else:
         _print(result, record, data)
     _explain(result, lines)
-
-
-def judge_named(settings: Settings) -> Judge:
-    """The judge that the settings name."""
-    match settings.judge:
-        case "rules":
-            return RulesJudge()
 
 
 def _print(result: Result, record: Record, data: Path) -> None:

@@ -81,6 +81,10 @@ class Judge(Protocol):
     def name(self) -> str:
         """Name and version; recorded on each Decision."""
 
+    @property
+    def remote(self) -> bool:
+        """Whether it waits for somebody else, such as a model: it is then asked from threads, many at once."""
+
     def judge(self, event: Event, view: View, refused: tuple[Rejection, ...]) -> Answer:
         """Answer for one event; `refused` holds what the guard rejected of an earlier answer.
 

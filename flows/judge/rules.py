@@ -49,6 +49,11 @@ class RulesJudge:
         """Name and version; recorded on each Decision."""
         return "offline-rules/1"
 
+    @property
+    def remote(self) -> bool:
+        """It waits for nobody."""
+        return False
+
     def judge(self, event: Event, view: View, refused: tuple[Rejection, ...]) -> Answer:
         """One proposal for each task the event touches, or one kind of nothing."""
         if _is_system(event):

@@ -6,8 +6,6 @@ start, and passed on as a value.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -40,23 +38,54 @@ class Settings(BaseSettings):
     summary_characters: int = Field(5_200, ge=100, description="length of the summary slice (characters)")
     title_characters: int = Field(120, ge=20, description="length of a title (characters)")
 
-    judge: Literal["rules"] = Field("rules", description="the judge (name)")
+    judge: str = Field(
+        "rules",
+        pattern=r"^(rules|[\w.]+:\w+)$",
+        description="the judge: rules, or module:factory of your own (name)",
+    )
+    judge_timeout: float = Field(120.0, gt=0, description="wait for one answer of a remote judge (s)")
+    inflight: int = Field(64, ge=1, description="judgments of a remote judge under way at once (count)")
     judgments: int = Field(2, ge=1, description="judgments of an event whose answers are refused (count)")
-    retry_cap: int = Field(3, ge=1, description="attempts after a content failure (count)")
+    retry_cap: int = Field(3, ge=1, description="content failures, or crashes, that park an event (count)")
     retry_first: float = Field(0.2, gt=0, description="first delay after a failure, doubled each time (s)")
     retry_longest: float = Field(60.0, gt=0, description="longest delay between two attempts (s)")
     unknown_for: float = Field(3_600.0, gt=0, description="time an unknown failure is retried (s)")
+    breaker_after: int = Field(
+        8, ge=1, description="transient failures in a row after which a provider is left alone (count)"
+    )
+    breaker_first: float = Field(
+        1.0, gt=0, description="first pause for an unwell provider, doubled each time (s)"
+    )
+    breaker_longest: float = Field(30.0, gt=0, description="longest pause for an unwell provider (s)")
+    stop_wait: float = Field(30.0, ge=0, description="wait at a stop for judgments under way (s)")
     search_timeout: float = Field(10.0, gt=0, description="wait for one read before it counts as failed (s)")
     readers: int = Field(2, ge=1, description="reads under way at once; more than cores gain nothing (threads)")
     wave: int = Field(64, ge=1, description="events looked for side by side (count)")
     read_ahead: int = Field(256, ge=1, description="events read ahead of their decision (count)")
     pending: int = Field(10_000, ge=1, description="events pending in a process (count)")
+    pending_megabytes: float = Field(64.0, gt=0, description="text of the events pending in a process (megabytes)")
+    thread_pending: int = Field(
+        200, ge=1, description="events pending in a thread; of those beyond only the place is kept (count)"
+    )
+    segment_characters: int = Field(
+        12_000, ge=1_000, description="longest text judged in one piece; of a longer one, each piece (characters)"
+    )
+    segment_overlap: int = Field(200, ge=0, description="text that two pieces share (characters)")
+    segments: int = Field(40, ge=2, description="pieces judged of one event, head and tail first (count)")
     buckets: int = Field(64, ge=1, description="state keys a dataflow spreads its threads over (count)")
 
     epoch: float = Field(1.0, ge=0, description="time between two snapshots (s)")
     source_batch: int = Field(256, ge=1, description="messages a source hands over at once (count)")
     unindexed_rows: int = Field(512, ge=1, description="unindexed rows that start an optimize (rows)")
+    upkeep_seconds: float = Field(5.0, gt=0, description="time after which no further table is optimised (s)")
+    versions_for: float = Field(3_600.0, ge=0, description="time old versions of a table stay readable (s)")
     fragments: int = Field(48, ge=2, description="commits of a table that start its compaction (count)")
+
+    @model_validator(mode="after")
+    def _overlap_fits(self) -> Settings:
+        if self.segment_overlap * 2 > self.segment_characters:
+            raise ValueError("segment_overlap is more than half of segment_characters: pieces would not advance")
+        return self
 
     @model_validator(mode="after")
     def _slices_fit(self) -> Settings:
