@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import uuid
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from connectors.message import Incoming, Outgoing
 from store.schema import FORMAT, TopicError
 
 _HEADER = b'{"format": '
+
+_MARK_EVERY = 1_024
+"""Between two places that are remembered (messages): a few bytes for each, and few lines to walk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class TopicFile:
         with self._locked():
             pass
         self.id, self._start = self._header()
+        self._marks = [self._start]
+        """Places that were passed, far apart: where to begin when an offset is looked for again."""
 
     @property
     def start(self) -> Place:
@@ -78,15 +84,43 @@ class TopicFile:
             self._end = Place(end.offset + len(lines), end.byte + len(data))
         return end.offset
 
-    def read(self, place: Place, limit: int) -> tuple[list[Incoming], Place]:
-        """Up to `limit` messages from `place` on, and the place after them."""
+    def read(self, place: Place, limit: int, size: int | None = None) -> tuple[list[Incoming], Place]:
+        """Up to `limit` messages from `place` on, and the place after them.
+
+        Not many more than `size` bytes of them, but at least one when there is one.
+        """
         found: list[Incoming] = []
+        end = None if size is None else place.byte + size
+        if place.offset >= self._marks[-1].offset + _MARK_EVERY:
+            self._marks.append(place)
         with self.path.open("rb") as file:
             file.seek(place.byte)
-            while len(found) < limit and (line := file.readline()).endswith(b"\n"):
+            while len(found) < limit and (end is None or place.byte < end or not found):
+                line = file.readline()
+                if not line.endswith(b"\n"):
+                    break
                 found.append(self._message(line, place.offset))
                 place = Place(place.offset + 1, place.byte + len(line))
         return found, place
+
+    def fetch(self, offsets: Sequence[int]) -> list[Incoming]:
+        """Messages that were read before, by ascending offset; raises TopicError when one is gone."""
+        found: list[Incoming] = []
+        with self.path.open("rb") as file:
+            place = self._start
+            for offset in offsets:
+                place = max(place, self._marks[bisect_right(self._marks, offset, key=_offset) - 1], key=_offset)
+                line = b""
+                file.seek(place.byte)
+                while place.offset <= offset:
+                    line = file.readline()
+                    if not line.endswith(b"\n"):
+                        raise TopicError(
+                            f"Offset {offset} of {self.path} was read before and is gone: it was cut."
+                        )
+                    place = Place(place.offset + 1, place.byte + len(line))
+                found.append(self._message(line, offset))
+        return found
 
     def place_of(self, offset: int) -> Place:
         """The place of an offset, found by walking the file; raises TopicError when it is past the end."""
@@ -106,7 +140,7 @@ class TopicFile:
     def end(self) -> Place:
         """The place after the last whole message."""
         with self.path.open("rb") as file:
-            return self._walk(file, self._end or self._start)
+            return self._find_end(file)
 
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
@@ -194,6 +228,10 @@ class TopicFile:
             arrived = datetime.fromtimestamp(0, UTC)
             value = line.decode("utf-8", "backslashreplace").rstrip("\n")
             return Incoming(self.name, 0, offset, arrived, None, value)
+
+
+def _offset(place: Place) -> int:
+    return place.offset
 
 
 def _write_at(descriptor: int, data: bytes, byte: int) -> None:

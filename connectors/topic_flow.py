@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -17,18 +18,31 @@ PARTITION = "0"
 _IDLE = timedelta(milliseconds=10)
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much a source may hand over now."""
+
+    messages: int
+    """0 is wait."""
+    size: int | None = None
+    """Bytes of them, roughly; None is as many as there are."""
+
+
 class Tap(Protocol):
     """Who decides how much a source hands over, and when it has ended."""
 
-    def room(self) -> int:
-        """How many more messages may be handed over now; 0 is wait."""
+    def room(self) -> Room:
+        """How much may be handed over now."""
 
     def ended(self, *, drained: bool) -> bool:
         """Whether the source ends now; `drained` says that there is nothing left to read at this moment."""
 
 
 class TopicSource(FixedPartitionedSource[Incoming, Place]):
-    """Reads a topic file from where the last snapshot left it, or from `start`."""
+    """Reads a topic file from where the last snapshot left it, or from `start`.
+
+    `read` is told how many messages were handed over, and the place after them.
+    """
 
     def __init__(
         self,
@@ -36,7 +50,7 @@ class TopicSource(FixedPartitionedSource[Incoming, Place]):
         tap: Tap,
         batch: int,
         start: Place | None = None,
-        read: Callable[[int], None] | None = None,
+        read: Callable[[int, Place], None] | None = None,
     ) -> None:
         self._topic = topic
         self._tap = tap
@@ -58,7 +72,7 @@ class TopicSource(FixedPartitionedSource[Incoming, Place]):
 
 class _TopicReader(StatefulSourcePartition[Incoming, Place]):
     def __init__(
-        self, topic: TopicFile, tap: Tap, batch: int, place: Place, read: Callable[[int], None] | None
+        self, topic: TopicFile, tap: Tap, batch: int, place: Place, read: Callable[[int, Place], None] | None
     ) -> None:
         self._topic = topic
         self._tap = tap
@@ -68,11 +82,14 @@ class _TopicReader(StatefulSourcePartition[Incoming, Place]):
         self._idle = False
 
     def next_batch(self) -> list[Incoming]:
-        room = min(self._batch, self._tap.room())
-        found, self._place = self._topic.read(self._place, room) if room > 0 else ([], self._place)
+        given = self._tap.room()
+        room = min(self._batch, given.messages)
+        found: list[Incoming] = []
+        if room > 0:
+            found, self._place = self._topic.read(self._place, room, given.size)
         self._idle = not found
         if found and self._read:
-            self._read(len(found))
+            self._read(len(found), self._place)
         if self._idle and self._tap.ended(drained=room > 0):
             raise StopIteration
         return found

@@ -10,7 +10,7 @@ from bytewax.recovery import RecoveryConfig, init_db_dir
 
 from connectors.topic_file import TopicFile
 from store import Store, open_store
-from store.schema import Settings, StoreError
+from store.schema import FORMAT, Settings, StoreError
 
 _RECOVERY_PARTITIONS = 4
 
@@ -42,6 +42,7 @@ class DataFolder:
 
     def recovery_config(self, flow: str) -> RecoveryConfig:
         """Recovery of a dataflow; a store that was killed while it was made is made again."""
+        self._check_state()
         folder = self.recovery / flow
         if not folder.is_dir():
             # Made aside and renamed: the engine cannot use a store that is half made.
@@ -52,6 +53,22 @@ class DataFolder:
             init_db_dir(making, _RECOVERY_PARTITIONS)
             making.rename(folder)
         return RecoveryConfig(str(folder), timedelta(0))
+
+    def _check_state(self) -> None:
+        """State is pickled: another release may not be able to read it, and must not try."""
+        mark = self.recovery / "format"
+        try:
+            self.recovery.mkdir(parents=True, exist_ok=True)
+            if not mark.exists():
+                mark.write_text(f"{FORMAT}\n", encoding="utf-8")
+            written = mark.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise StoreError(f"Cannot use {mark}: {error.strerror}.") from error
+        if written != str(FORMAT):
+            raise StoreError(
+                f"The state in {self.recovery} has format {written}, this release reads {FORMAT}; use the release "
+                "that wrote it, or delete the folder: events are then read again and none is decided twice."
+            )
 
 
 def check_positions(store: Store, operations: TopicFile) -> int:

@@ -20,7 +20,7 @@ from connectors.topic_file import Place
 from connectors.topic_flow import PARTITION
 from flows.desk import Desk, Settled
 from flows.parse import outgoing, outgoing_letter, parked_letter, read_event
-from flows.pending import Pending
+from flows.pending import Held, Pending
 from flows.tally import Tally
 from store.schema import Arrival, DeadLetter, Decision, Parked
 
@@ -78,10 +78,10 @@ class _Turns:
             self._ended = monotonic()
 
 
-class _Waiting(StatefulBatchLogic[Arrival, Settled, tuple[Pending, ...]]):
+class _Waiting(StatefulBatchLogic[Arrival, Settled, tuple[Pending | Held, ...]]):
     """The undecided events of one state key. The desk does the work; this is what survives a crash."""
 
-    def __init__(self, desk: Desk, turns: _Turns, pending: tuple[Pending, ...] | None) -> None:
+    def __init__(self, desk: Desk, turns: _Turns, pending: tuple[Pending | Held, ...] | None) -> None:
         self._desk = desk
         self._turns = turns
         desk.take(self, pending or ())
@@ -93,7 +93,7 @@ class _Waiting(StatefulBatchLogic[Arrival, Settled, tuple[Pending, ...]]):
     def on_notify(self) -> tuple[Iterable[Settled], bool]:
         self._turns.work()
         settled = self._desk.collect(self)
-        return settled, self.DISCARD if self._desk.next_at(self) is None else self.RETAIN
+        return settled, self.RETAIN if self._desk.owns(self) else self.DISCARD
 
     def on_eof(self) -> tuple[Iterable[Settled], bool]:
         """Nothing: an end of input decides nothing early, and a stop leaves what is pending in the state."""
@@ -102,7 +102,7 @@ class _Waiting(StatefulBatchLogic[Arrival, Settled, tuple[Pending, ...]]):
     def notify_at(self) -> datetime | None:
         return self._desk.next_at(self)
 
-    def snapshot(self) -> tuple[Pending, ...]:
+    def snapshot(self) -> tuple[Pending | Held, ...]:
         return self._desk.pending(self)
 
 

@@ -2,22 +2,28 @@
 
 It runs without an engine. Events of a thread are decided one after the other; threads side by side, so that the
 reads of a wave are made together. What cannot be decided now stays pending and is tried again; nothing here
-waits for the record or for the index.
+waits for the record, for the index or for a remote judge.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import islice
 
-from flows.judge.contract import Judge
+from connectors.markers import Markers
+from connectors.topic_flow import Room
+from flows.backlog import Backlog, Fetch
+from flows.breaker import Breaker
+from flows.judge.calls import Asked, Call, Calls
 from flows.judge.guard import Accepted, Refused, Waits, guard
+from flows.long_events import LongEvents
 from flows.overlay import Overlay
-from flows.pending import Pending
+from flows.pending import Held, Judged, Pending
 from flows.retrieve.look import Looker, replied_uid
+from flows.vitals import Vitals
 from store.record import Record
 from store.schema import (
     Arrival,
@@ -26,6 +32,7 @@ from store.schema import (
     EventRow,
     Failed,
     FailureClass,
+    JudgedOperation,
     NotATask,
     Parked,
     Rejection,
@@ -33,10 +40,14 @@ from store.schema import (
     View,
     classify,
 )
+from store.schema.failpoint import reach
 from store.schema.identity import operation_id
 
 _SETTLED_AT_ONCE = 256
 """Overlay entries looked up with each wave (events): keeps the read of known events to one `IN`."""
+
+_POLL = timedelta(milliseconds=10)
+"""How soon to look again after judgments that are under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +55,6 @@ class Repeated:
     """An event that was decided before: nothing is written."""
 
     arrival: Arrival
-
-
-@dataclass(slots=True)
-class _Thread:
-    """The undecided events of one thread, in order, and who collects what becomes of them."""
-
-    owner: Hashable
-    waiting: deque[Pending] = field(default_factory=deque)
 
 
 Settled = Decision | Parked | Repeated
@@ -66,115 +69,281 @@ class Desk:
         record: Record,
         looker: Looker,
         overlay: Overlay,
-        judge: Judge,
+        calls: Calls,
+        judge: str,
         limits: Settings,
         clock: Callable[[], datetime],
+        markers: Markers,
+        fetch: Fetch,
     ) -> None:
         self._record = record
         self._looker = looker
         self._overlay = overlay
+        self._calls = calls
         self._judge = judge
         self._limits = limits
         self._clock = clock
-        self._threads: dict[str, _Thread] = {}
-        self._owned: defaultdict[Hashable, dict[str, _Thread]] = defaultdict(dict)
+        self._markers = markers
+        self._backlog = Backlog(limits, fetch)
         self._settled: defaultdict[Hashable, list[tuple[Pending, Settled]]] = defaultdict(list)
+        self._uncollected = 0
+        self._asked: set[str] = set()
+        """Threads whose first event is under way."""
+        self._long = LongEvents(limits)
+        self._memory = Breaker("memory", limits)
+        self._provider = Breaker("judge", limits)
+        self._stopping = False
 
     def __len__(self) -> int:
         """Events taken and not handed back yet (count)."""
-        waiting = sum(len(thread.waiting) for thread in self._threads.values())
-        return waiting + sum(len(settled) for settled in self._settled.values())
+        return len(self._backlog) + self._uncollected
 
-    def room(self) -> int:
-        """How many more events it should be handed now (count): a few waves ahead, within the bound of pending.
+    def room(self) -> Room:
+        """How much more it should be handed now: a few waves ahead, within the bounds of pending.
 
-        Events behind one that fails do not count as read ahead, so that other threads go on.
+        Events behind one that fails do not count as read ahead, so that other threads go on. Nothing while a
+        provider is unwell: the topic is the buffer.
         """
-        pending = len(self)
-        failing = sum(len(t.waiting) for t in self._threads.values() if t.waiting[0].not_before is not None)
-        ahead = self._limits.read_ahead - (pending - failing)
-        return max(0, min(ahead, self._limits.pending - pending))
+        now = self._clock()
+        if any(breaker.state(now) != "closed" for breaker in (self._memory, self._provider)):
+            return Room(0)
+        events, size = self._backlog.room()
+        ahead = self._limits.read_ahead - (len(self) - self._backlog.failing())
+        return Room(max(0, min(ahead, events - self._uncollected)) if size else 0, size)
 
-    def take(self, owner: Hashable, pending: Iterable[Pending]) -> None:
+    def take(self, owner: Hashable, pending: Iterable[Pending | Held]) -> None:
         """Accept events in the order they arrived; all events of a thread have one owner."""
-        for event in pending:
-            key = event.arrival.event.key
-            thread = self._threads.setdefault(key, _Thread(owner))
-            thread.waiting.append(event)
-            self._owned[owner][key] = thread
+        taken = list(pending)
+        self._backlog.take(owner, taken)
+        for event in taken:
+            if isinstance(event, Pending) and event.judged:
+                self._sketch(event)
 
-    def pending(self, owner: Hashable) -> tuple[Pending, ...]:
+    def pending(self, owner: Hashable) -> tuple[Pending | Held, ...]:
         """The owner's events that it must not lose, each thread's in order: its state in a snapshot.
 
         What is settled counts until it was collected: only then is it on its way to a topic.
         """
         uncollected = (event for event, _ in self._settled.get(owner, ()))
-        waiting = (event for thread in self._owned.get(owner, {}).values() for event in thread.waiting)
-        return (*uncollected, *waiting)
+        return (*uncollected, *self._backlog.kept(owner))
 
     def collect(self, owner: Hashable) -> list[Settled]:
         """Hand over what has become of the owner's events."""
-        return [settled for _, settled in self._settled.pop(owner, ())]
+        settled = self._settled.pop(owner, [])
+        self._uncollected -= len(settled)
+        return [each for _, each in settled]
+
+    def owns(self, owner: Hashable) -> bool:
+        """Whether anything of the owner's is here."""
+        return owner in self._settled or self._backlog.owns(owner)
 
     def next_at(self, owner: Hashable) -> datetime | None:
-        """When the owner has to ask again; None when it has nothing here."""
+        """When the owner has to ask again; None when there is nothing to ask for."""
         now = self._clock()
         if owner in self._settled:
             return now
-        heads = (thread.waiting[0] for thread in self._owned.get(owner, {}).values())
-        return min((head.not_before or now for head in heads), default=None)
+        due = self._backlog.next_at(owner, now)
+        if due is None or (self._stopping and not self._calls):
+            return None
+        # Nothing can begin before a judgment ends or a pause is over: no reason to ask all the time.
+        resumed = self._resumed(now)
+        return max(due, now + _POLL if self._calls else due, resumed or due)
+
+    def stop(self) -> None:
+        """Begin nothing more; what is under way may finish."""
+        self._stopping = True
+
+    @property
+    def under_way(self) -> int:
+        """Judgments under way, and what has become of others and was not collected yet (count)."""
+        return len(self._calls) + self._uncollected
 
     def work(self) -> int:
-        """Decide one wave: the first due event of each thread, oldest first. Returns how many it took."""
-        wave = self._wave()
-        if not wave:
-            return 0
-        try:
-            known = self._known(wave)
-        except Exception as error:
-            for event in wave:
-                self._fail(event, classify(error))
-            return len(wave)
-        fresh = []
-        for event in wave:
-            row = known.get(event.arrival.event.uid)
-            if event.arrival.event.uid in self._overlay or (row and row.decision):
-                self._settle(event, Repeated(event.arrival))
-            else:
-                fresh.append(event)
-        try:
-            views = self._looker.look([event.arrival for event in fresh], known)
-        except Exception as error:
-            for event in fresh:
-                self._fail(event, classify(error))
-            return len(wave)
-        self._looker.ask_ahead([event.arrival for event in self._coming(wave)])
-        for event, view in zip(fresh, views, strict=True):
-            try:
-                self._decide(event, view)
-            except Exception as error:
-                self._fail(self._head(event), classify(error), view)
-        return len(wave)
+        """Finish what has been judged and begin one wave: the first due event of each thread, oldest first.
 
-    def _head(self, event: Pending) -> Pending:
-        """The event as it waits now: a refusal before the failure is kept."""
-        return self._threads[event.arrival.event.key].waiting[0]
+        Returns how many events it finished or took.
+        """
+        count = self._finish()
+        wave = self._wave()
+        if wave:
+            self._begin(wave)
+            count += len(wave) + self._finish()
+        self._markers.write()
+        return count
+
+    def vitals(self, started: datetime) -> Vitals:
+        """How the desk is at this moment."""
+        now = self._clock()
+        events, size = self._backlog.room()
+        return Vitals(
+            started=started,
+            now=now,
+            stopping=self._stopping,
+            pending=self._backlog.events,
+            held=self._backlog.held,
+            pending_bytes=self._backlog.size,
+            in_flight=len(self._calls),
+            suspects=len(self._markers),
+            full=not events or not size,
+            breakers=(self._provider.vitals(now), self._memory.vitals(now)),
+        )
+
+    def _allowed(self, wanted: int, now: datetime) -> int:
+        """How many events may begin now (count)."""
+        if self._calls.side_by_side:
+            wanted = min(wanted, self._limits.inflight - len(self._calls))
+        for breaker in (self._memory, self._provider):
+            wanted = breaker.room(wanted, len(self._calls), now)
+        return wanted
+
+    def _resumed(self, now: datetime) -> datetime | None:
+        """When an unwell provider is asked again; None while all are well."""
+        times = (breaker.vitals(now).retry_at for breaker in (self._memory, self._provider))
+        return max((time for time in times if time), default=None)
 
     def _wave(self) -> list[Pending]:
+        if self._stopping:
+            return []
         now = self._clock()
-        due = (t.waiting[0] for t in self._threads.values() if t.waiting[0].is_due(now))
-        return list(islice(due, self._limits.wave))
+        self._backlog.refill(now)
+        most = self._allowed(self._limits.wave, now)
+        if most <= 0:
+            return []
+        due = (event for event in self._backlog.heads(now) if event.key not in self._asked)
+        if not len(self._markers):
+            return list(islice(due, most))
+        heads = list(due)
+        suspect = next((event for event in heads if self._charged(event) is not None), None)
+        if suspect is None:
+            return heads[:most]
+        # Alone, or nobody could be blamed for what happens next.
+        return [] if len(self._calls) else [suspect]
 
-    def _coming(self, wave: Sequence[Pending]) -> list[Pending]:
+    def _charged(self, event: Pending) -> int | None:
+        return self._markers.charged(event.arrival.coordinates)
+
+    def _begin(self, wave: list[Pending]) -> None:
+        """Look for the events of a wave and have them judged."""
+        charged = self._charged(wave[0])
+        if charged is not None and charged >= self._limits.retry_cap:
+            reason = f"the process ended {charged} times without a word while this event alone was being judged"
+            self._markers.convict(wave[0].arrival.coordinates)
+            self._park(wave[0], ClassifiedFailure(FailureClass.CONTENT, reason), None)
+            return
+        self._asked.update(event.key for event in wave)
+        self._markers.enter((event.arrival.coordinates for event in wave), alone=charged is not None)
+        reach("judgment.before")
+        try:
+            known = self._known(wave)
+            fresh = [event for event in wave if not self._repeats(event, known)]
+            shown = [self._long.next_segment(event) for event in fresh]
+            views = self._looker.look(shown, known)
+        except Exception as error:
+            failure = classify(error)
+            for event in wave:
+                if event.key in self._asked:
+                    self._unseen(failure)
+                    self._fail(event, failure)
+            return
+        for event in fresh:
+            if not event.judged:
+                self._looker.ask_segments(list(self._long.segments_to_come(event)))
+        self._looker.ask_ahead(self._coming(wave))
+        for event, arrival, view in zip(fresh, shown, views, strict=True):
+            self._ask(Asked(event, arrival.event, view, event.rejected))
+
+    def _repeats(self, event: Pending, known: dict[str, EventRow]) -> bool:
+        """Settle an event that was decided before."""
+        row = known.get(event.arrival.event.uid)
+        if event.arrival.event.uid in self._overlay or (row and row.decision):
+            self._settle(event, Repeated(event.arrival))
+            return True
+        return False
+
+    def _ask(self, asked: Asked) -> None:
+        """Have an event judged, unless it says nothing or was not looked for."""
+        if asked.event.is_blank:
+            # Nothing was said: no judge is asked (N3).
+            uid, segment = asked.event.uid, len(asked.pending.judged)
+            made = operation_id(uid, segment, 0)
+            nothing = NotATask(id=made, segment=segment, number=0, reason="the event has no text")
+            self._judged(asked, (nothing,), judge="blank/1")
+        elif all(isinstance(read.outcome, Failed) for read in asked.view.searches()):
+            # Memory was not seen at all: nothing is settled, whatever the thread's own rows say (R23).
+            failure = ClassifiedFailure(_blame(asked.view), _failures(asked.view))
+            self._unseen(failure)
+            self._fail(asked.pending, failure, asked.view)
+        else:
+            self._memory.answered()
+            self._calls.start(asked)
+
+    def _finish(self) -> int:
+        """Guard the judgments that have ended."""
+        count = 0
+        for call in self._calls.ended():
+            count += 1
+            try:
+                self._guard(call)
+            except Exception as error:
+                self._fail(self._backlog.head(call.asked.pending.key), classify(error), call.asked.view)
+        return count
+
+    def _guard(self, call: Call) -> None:
+        asked = call.asked
+        if isinstance(call.result, ClassifiedFailure):
+            if call.result.failure is FailureClass.TRANSIENT:
+                self._provider.failed(call.result.reason, self._clock())
+            elif call.result.failure is FailureClass.CONTENT:
+                self._provider.answered()
+            self._fail(self._backlog.head(asked.pending.key), call.result, asked.view)
+            return
+        self._provider.answered()
+        segment = len(asked.pending.judged)
+        match guard(call.result, asked.event, asked.view, self._limits, asked.attempt, segment):
+            case Accepted(operations):
+                self._judged(asked, operations)
+            case Waits(reason):
+                self._fail(asked.pending, ClassifiedFailure(_blame(asked.view), reason), asked.view)
+            case Refused(rejections):
+                rejected = (*asked.rejected, *rejections)
+                # A refusal is kept even when the next judgment never comes.
+                refused = replace(asked.pending, rejected=rejected)
+                self._backlog.replace(refused)
+                if asked.attempt < self._limits.judgments:
+                    again = replace(asked, pending=refused, rejected=rejected, attempt=asked.attempt + 1)
+                    self._calls.start(again)
+                else:
+                    failure = ClassifiedFailure(FailureClass.CONTENT, _refusals(rejected))
+                    self._park(refused, failure, asked.view)
+
+    def _judged(self, asked: Asked, operations: tuple[JudgedOperation, ...], judge: str | None = None) -> None:
+        """The event is decided, or one more segment of a long one is judged."""
+        event = replace(
+            asked.pending,
+            judged=(*asked.pending.judged, Judged(asked.view, operations)),
+            rejected=asked.rejected,
+            not_before=None,
+            failing_since=None,
+        )
+        if self._long.is_judged(event):
+            self._settle(event, self._long.decision(event, judge or self._judge))
+        else:
+            self._backlog.replace(event)
+            self._sketch(event)
+            self._over(event)
+
+    def _sketch(self, event: Pending) -> None:
+        """Let the next segment see what the earlier ones have decided."""
+        self._overlay.sketch(self._long.decision(event, self._judge))
+
+    def _coming(self, wave: Sequence[Pending]) -> list[Arrival]:
         """The events that will most likely be the next wave: those behind this one's, and other heads."""
         now = self._clock()
-        taken = {event.arrival.event.key for event in wave}
-        coming = (
-            thread.waiting[1] if key in taken else thread.waiting[0]
-            for key, thread in self._threads.items()
-            if key not in taken or len(thread.waiting) > 1
-        )
-        return list(islice((event for event in coming if event.is_due(now)), self._limits.wave))
+        taken = {event.key for event in wave}
+        behind = (self._backlog.second(key) for key in taken)
+        others = (event for event in self._backlog.heads(now) if event.key not in self._asked | taken)
+        coming = (event for events in (behind, others) for event in events if event and event.is_due(now))
+        return [self._long.next_segment(event) for event in islice(coming, self._limits.wave)]
 
     def _known(self, wave: Sequence[Pending]) -> dict[str, EventRow]:
         """Rows of the wave's events, of those they reply to, and of the oldest the overlay still holds."""
@@ -184,77 +353,47 @@ class Desk:
         self._overlay.settle([uid for uid in waiting if uid in known and known[uid].decision])
         return known
 
-    def _decide(self, event: Pending, view: View) -> None:
-        """Judge, guard, and judge once more if the guard refuses; raises what the judge raises."""
-        if event.arrival.event.is_blank:
-            self._settle(event, self._blank(event, view))
-            return
-        if all(isinstance(read.outcome, Failed) for read in view.searches()):
-            # Memory was not seen at all: nothing is settled, whatever the thread's own rows say (R23).
-            raise ClassifiedFailure(_blame(view), _failures(view))
-        rejected = event.rejected
-        for attempt in range(1, self._limits.judgments + 1):
-            answer = self._judge.judge(event.arrival.event, view, rejected)
-            match guard(answer, event.arrival.event, view, self._limits, attempt):
-                case Accepted(operations):
-                    decision = Decision(
-                        arrival=event.arrival,
-                        view=view,
-                        operations=operations,
-                        rejected=rejected,
-                        judge=self._judge.name,
-                    )
-                    self._settle(event, decision)
-                    return
-                case Waits(reason):
-                    raise ClassifiedFailure(_blame(view), reason)
-                case Refused(rejections):
-                    rejected = (*rejected, *rejections)
-                    self._threads[event.arrival.event.key].waiting[0] = replace(event, rejected=rejected)
-        self._park(event, FailureClass.CONTENT, _refusals(rejected), rejected, view)
-
-    def _blank(self, event: Pending, view: View) -> Decision:
-        """Nothing was said: no judge is asked (N3)."""
-        uid = event.arrival.event.uid
-        nothing = NotATask(id=operation_id(uid, 0, 0), number=0, reason="the event has no text")
-        return Decision(arrival=event.arrival, view=view, operations=(nothing,), judge="blank/1")
+    def _unseen(self, failure: ClassifiedFailure) -> None:
+        """Count a failure of what is searched and read."""
+        if failure.failure is FailureClass.TRANSIENT:
+            self._memory.failed(failure.reason, self._clock())
 
     def _fail(self, event: Pending, failure: ClassifiedFailure, view: View | None = None) -> None:
         later = event.after(failure, self._clock(), self._limits)
         if later is None:
-            self._park(event, failure.failure, failure.reason, event.rejected, view)
+            self._park(event, failure, view)
         else:
-            self._threads[event.arrival.event.key].waiting[0] = later
+            self._backlog.replace(later)
+            self._over(event)
 
-    def _park(
-        self,
-        event: Pending,
-        failure: FailureClass,
-        reason: str,
-        rejected: tuple[Rejection, ...],
-        view: View | None,
-    ) -> None:
+    def _park(self, event: Pending, failure: ClassifiedFailure, view: View | None) -> None:
         parked = Parked(
             arrival=event.arrival,
-            failure=failure,
-            reason=reason,
+            failure=failure.failure,
+            reason=failure.reason,
             attempts=event.tries + 1,
-            rejected=rejected,
+            rejected=event.rejected,
             view=view,
         )
+        self._overlay.forget(event.arrival.event.uid)
         self._settle(event, parked)
 
     def _settle(self, event: Pending, settled: Settled) -> None:
-        key = event.arrival.event.key
-        thread = self._threads[key]
         if isinstance(settled, Decision):
             self._overlay.add(settled)
-        self._settled[thread.owner].append((event, settled))
-        thread.waiting.popleft()
-        if not thread.waiting:
-            del self._threads[key], self._owned[thread.owner][key]
-            if not self._owned[thread.owner]:
-                del self._owned[thread.owner]
+        self._settled[self._backlog.owner(event.key)].append((event, settled))
+        self._uncollected += 1
+        self._long.forget(event)
+        self._looker.forget(event.arrival.event.uid)
+        self._backlog.drop(event)
+        self._over(event)
+        self._markers.clear(event.arrival.coordinates)
+
+    def _over(self, event: Pending) -> None:
+        """The judgment of an event is over, whatever came of it."""
+        reach("judgment.after")
+        self._asked.discard(event.key)
+        self._markers.leave(event.arrival.coordinates)
 
 
 def _blame(view: View) -> FailureClass:
@@ -270,5 +409,5 @@ def _failures(view: View) -> str:
 
 
 def _refusals(rejected: Sequence[Rejection]) -> str:
-    told: Iterator[str] = (f"{rejection.rule}: {rejection.reason}" for rejection in rejected)
+    told = (f"{rejection.rule}: {rejection.reason}" for rejection in rejected)
     return "the judge's answers were refused: " + "; ".join(told)

@@ -7,35 +7,39 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
 from types import FrameType
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from bytewax.dataflow import Dataflow
 from bytewax.testing import run_main
 
 from connectors.lock import exclusive
+from connectors.markers import Markers
 from connectors.message import ORIGIN, Outgoing
-from connectors.topic_file import TopicFile, utc_now
+from connectors.topic_file import Place, TopicFile, utc_now
 from connectors.topic_flow import TopicSink, TopicSource
 from flows.apply import StoreSink, apply
+from flows.daemons import Daemons
 from flows.data_folder import DataFolder, check_positions
 from flows.decide import decide
 from flows.desk import Desk
+from flows.judge.calls import Calls
 from flows.judge.contract import Judge
 from flows.overlay import Overlay
-from flows.parse import read_operation
+from flows.parse import read_event, read_operation
 from flows.retrieve.look import Looker
 from flows.tally import Tally
 from flows.taps import EventsTap, OperationsTap, PacedTap, Signals
+from flows.vitals import Vitals
 from store import Store
 from store.commit import StoreWriter
 from store.derive import Applied
-from store.schema import Decision, LookfirstError, Settings, StoreError
+from store.schema import Arrival, Coordinates, Decision, LookfirstError, Settings, StoreError, TopicError
 from store.schema.event import key_of
 
 _PRODUCED_AT_ONCE = 256
@@ -71,20 +75,63 @@ class EmbeddedRun:
     tally: Tally = field(default_factory=Tally)
     signals: Signals = field(default_factory=Signals.fresh)
     _errors: list[BaseException] = field(default_factory=list)
+    _started: datetime = field(default_factory=utc_now)
+    _markers: Markers | None = None
+    _desk: Desk | None = None
+    _topics: dict[str, TopicFile] = field(default_factory=dict)
+    """Own handles for the page of health, which is asked from another thread."""
+    _ends_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def stop(self) -> None:
         """Stop reading, let what is under way finish, and end."""
         self.signals.stopping.set()
         self.signals.input_closed.set()
 
+    def stop_at_once(self, code: int) -> NoReturn:
+        """End the process without waiting for anything; what is under way is nobody's fault."""
+        if self._markers:
+            self._markers.end()
+        os._exit(code)
+
+    def vitals(self) -> Vitals:
+        """How the run is at this moment. May be called from any thread."""
+        tally = self.tally
+        if self._desk is None:
+            return Vitals(started=self._started, now=utc_now(), recovering=True)
+        with self._ends_lock:
+            ends = {f"{name}_end": topic.end().offset for name, topic in self._topics.items()}
+        return replace(
+            self._desk.vitals(self._started),
+            stopping=self.signals.stopping.is_set(),
+            decided=tally.decided,
+            repeated=tally.repeated,
+            parked=tally.parked,
+            unreadable=tally.unreadable_events,
+            dropped=tally.dropped,
+            places={
+                **ends,
+                "events_read": tally.read_to,
+                "applied": tally.applied_to,
+                "followed": tally.followed_to,
+            },
+            memory_failure=tally.memory_failure,
+        )
+
     def run(self, lines: Iterable[Line] = (), watcher: Watcher | None = None) -> Tally:
         """Append the lines to the events topic, decide and apply until nothing is pending.
 
         Raises LookfirstError when the folder is in use, belongs to something else, or a flow failed.
         """
-        with exclusive(self.folder.recovery), ThreadPoolExecutor(self.settings.readers, "read") as pool:
+        with ExitStack() as held:
+            held.enter_context(exclusive(self.folder.recovery))
+            readers = held.enter_context(Daemons(self.settings.readers, "read"))
+            callers = held.enter_context(Daemons(self.settings.inflight if self.judge.remote else 0, "judge"))
             store = self.folder.store(create=True)
-            flows = self._flows(store, pool)
+            self._markers = markers = Markers(self.folder.recovery / "in_flight.json")
+            # However it ends from here on, unless the process is killed, nobody is to blame for it.
+            held.callback(markers.end)
+            self._topics = {name: self.folder.topic(name) for name in ("events", "operations")}
+            flows = self._flows(store, markers, readers, callers)
             taken: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
             reader = self._thread("read", self._read, lines, taken)
             # A read from a terminal or a pipe cannot be called off; the process does not wait for it.
@@ -106,16 +153,28 @@ class EmbeddedRun:
         self._raise_first_error()
         return self.tally
 
-    def _flows(self, store: Store, pool: ThreadPoolExecutor) -> list[tuple[str, Dataflow, timedelta]]:
+    def _flows(
+        self, store: Store, markers: Markers, readers: Daemons, callers: Daemons
+    ) -> list[tuple[str, Dataflow, timedelta]]:
         settings, tally = self.settings, self.tally
         events, operations = self.folder.topic("events"), self.folder.topic("operations")
         reached = check_positions(store, operations)
         tally.applied_to = tally.followed_to = reached
         overlay = self._emitted(operations, reached)
         reading = self.watched(store) if self.watched else store
-        looker = Looker(reading, overlay, settings, pool)
-        desk = Desk(reading.record, looker, overlay, self.judge, settings, utc_now)
-        free = EventsTap(desk, self.signals)
+        looker = Looker(reading, overlay, settings, readers)
+        self._desk = desk = Desk(
+            reading.record,
+            looker,
+            overlay,
+            Calls(self.judge, settings.judge_timeout, callers),
+            self.judge.name,
+            settings,
+            utc_now,
+            markers,
+            partial(_fetch, events),
+        )
+        free = EventsTap(desk, self.signals, settings.stop_wait)
         tap = PacedTap(free, tally, operations, self._memory_failed) if self.paced else free
         batch = 1 if self.paced else settings.source_batch
         epoch = _PACED_EPOCH if self.paced else timedelta(seconds=settings.epoch)
@@ -127,7 +186,15 @@ class EmbeddedRun:
             tally,
             settings.buckets,
         )
-        writer = StoreWriter(store.tables, store.record, store.memory, settings.unindexed_rows, settings.fragments)
+        writer = StoreWriter(
+            store.tables,
+            store.record,
+            store.memory,
+            settings.unindexed_rows,
+            settings.fragments,
+            settings.versions_for,
+            settings.upkeep_seconds,
+        )
         applying = apply(
             TopicSource(
                 operations, OperationsTap(self.signals), settings.source_batch, operations.place_of(reached)
@@ -206,8 +273,9 @@ class EmbeddedRun:
     def _memory_failed(self) -> None:
         raise StoreError(f"A paced run needs memory, which failed: {self.tally.memory_failure}.")
 
-    def _count_read(self, count: int) -> None:
+    def _count_read(self, count: int, place: Place) -> None:
         self.tally.read += count
+        self.tally.read_to = place.offset
 
     def _count_written(self, count: int) -> None:
         self.tally.written += count
@@ -218,6 +286,15 @@ class EmbeddedRun:
             while cause is not None and not isinstance(cause, LookfirstError):
                 cause = cause.__cause__
             raise cause or error
+
+
+def _fetch(events: TopicFile, places: Sequence[Coordinates]) -> list[Arrival]:
+    """Held events, read again. They were events when they were read first."""
+    read = [read_event(incoming) for incoming in events.fetch([place.offset for place in places])]
+    found = [each for each in read if isinstance(each, Arrival)]
+    if len(found) < len(read):
+        raise TopicError(f"{events.path} was changed: what was an event there is none any more.")
+    return found
 
 
 def _available(taken: queue.SimpleQueue[Line | None], stopping: threading.Event) -> list[Line | None]:
@@ -245,7 +322,7 @@ def stopped_by_signals(run: EmbeddedRun) -> Iterator[None]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         if run.signals.stopping.is_set():
-            os._exit(128 + number)
+            run.stop_at_once(128 + number)
         run.stop()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -24,6 +24,8 @@ class _Entry:
     changes: tuple[Change, ...]
     touched: tuple[str, ...]
     created: tuple[str, ...]
+    draft: bool
+    """Only some segments of a long event are judged: the Decision is not made yet."""
 
 
 class Overlay:
@@ -38,19 +40,35 @@ class Overlay:
         return len(self._entries)
 
     def __contains__(self, event: str) -> bool:
-        return event in self._entries
+        """Whether an event is decided; a draft decides nothing."""
+        return event in self._entries and not self._entries[event].draft
 
     def add(self, decision: Decision) -> None:
         """Keep a Decision; the first of an identity stays, as it will in the record."""
+        if decision.event.uid not in self:
+            self._put(decision, draft=False)
+
+    def sketch(self, draft: Decision) -> None:
+        """Keep what the segments judged so far decide: the later segments of the same event see it."""
+        if draft.event.uid not in self:
+            self._put(draft, draft=True)
+
+    def forget(self, event: str) -> None:
+        """Let go of the draft of an event that will not be decided now."""
+        if event in self._entries and self._entries[event].draft:
+            self._remove(event)
+
+    def _put(self, decision: Decision, *, draft: bool) -> None:
         event = decision.event
         if event.uid in self._entries:
-            return
+            self._remove(event.uid)
         changes = decision_changes(decision)
         entry = _Entry(
             thread=(event.workspace, event.thread),
             changes=changes,
             touched=tuple(o.task for o in decision.operations if not isinstance(o, NotATask)),
             created=tuple(o.task for o in decision.operations if isinstance(o, Create)),
+            draft=draft,
         )
         self._entries[event.uid] = entry
         for change in changes:
@@ -61,18 +79,21 @@ class Overlay:
     def settle(self, readable: Collection[str]) -> None:
         """Let go of the events whose rows are readable."""
         for event in [event for event in readable if event in self._entries]:
-            entry = self._entries.pop(event)
-            for change in entry.changes:
-                kept = self._changes[change.row_id]
-                kept.remove(change)
-                if not kept:
-                    del self._changes[change.row_id]
-            if entry.created:
-                created = self._created[entry.thread]
-                for task in entry.created:
-                    del created[task]
-                if not created:
-                    del self._created[entry.thread]
+            self._remove(event)
+
+    def _remove(self, event: str) -> None:
+        entry = self._entries.pop(event)
+        for change in entry.changes:
+            kept = self._changes[change.row_id]
+            kept.remove(change)
+            if not kept:
+                del self._changes[change.row_id]
+        if entry.created:
+            created = self._created[entry.thread]
+            for task in entry.created:
+                del created[task]
+            if not created:
+                del self._created[entry.thread]
 
     def oldest(self, count: int) -> list[str]:
         """The events that have waited longest, which apply reaches first."""
@@ -92,7 +113,7 @@ class Overlay:
         newest = (
             task
             for entry in reversed(self._entries.values())
-            if entry.thread[0] == workspace
+            if entry.thread[0] == workspace and not entry.draft
             for task in entry.touched
         )
         return list(islice(dict.fromkeys(newest), count))

@@ -21,6 +21,8 @@ class Tally:
     """Events appended to the events topic."""
     read: int = 0
     """Messages handed to decide."""
+    read_to: int = 0
+    """Offset of the events topic that decide has read to."""
     decided: int = 0
     repeated: int = 0
     parked: int = 0
@@ -50,8 +52,9 @@ class Tally:
         match settled:
             case Decision():
                 self.operations.update(operation.kind for operation in settled.operations)
-                self.queries += len(settled.view.queries)
-                self.text_queries += sum(query.lane == "text" for query in settled.view.queries)
+                queries = [query for view in settled.views for query in view.queries]
+                self.queries += len(queries)
+                self.text_queries += sum(query.lane == "text" for query in queries)
                 self.unkeyed += settled.arrival.unkeyed
                 self.decided += 1
             case Parked():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 
 from connectors.topic_file import TopicFile
+from connectors.topic_flow import Room
 from flows.desk import Desk
 from flows.tally import Tally
 
@@ -29,22 +31,35 @@ class Signals:
 
 
 class EventsTap:
-    """The events source: as many as the desk has room for; ends when all that was read is settled."""
+    """The events source: as many as the desk has room for; ends when all that was read is settled.
 
-    def __init__(self, desk: Desk, signals: Signals) -> None:
+    At a stop it ends when the judgments under way have ended too, or have been waited for long enough.
+    """
+
+    def __init__(self, desk: Desk, signals: Signals, stop_wait: float) -> None:
         self._desk = desk
         self._signals = signals
+        self._stop_wait = stop_wait
+        self._stopped: float | None = None
+        """When the stop was seen, on the monotonic clock (s)."""
 
-    def room(self) -> int:
-        if self._signals.stopping.is_set():
-            return 0
+    def room(self) -> Room:
+        if self._stop_seen():
+            return Room(0)
         return self._desk.room()
 
     def ended(self, *, drained: bool) -> bool:
-        if self._signals.stopping.is_set():
+        stopped = self._stop_seen()
+        if stopped is not None:
             # What is pending stays in the state; the next run takes it from there.
-            return True
+            return not self._desk.under_way or monotonic() - stopped >= self._stop_wait
         return drained and self._signals.input_closed.is_set() and len(self._desk) == 0
+
+    def _stop_seen(self) -> float | None:
+        if self._stopped is None and self._signals.stopping.is_set():
+            self._desk.stop()
+            self._stopped = monotonic()
+        return self._stopped
 
 
 class PacedTap:
@@ -56,10 +71,11 @@ class PacedTap:
         self._operations = operations
         self._fail = fail
 
-    def room(self) -> int:
+    def room(self) -> Room:
         if self._tally.memory_failure:
             self._fail()
-        return min(1, self._tap.room()) if self._readable() else 0
+        room = self._tap.room()
+        return Room(min(1, room.messages), room.size) if self._readable() else Room(0)
 
     def ended(self, *, drained: bool) -> bool:
         return self._tap.ended(drained=drained)
@@ -78,8 +94,8 @@ class OperationsTap:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
 
-    def room(self) -> int:
-        return 1 << 30
+    def room(self) -> Room:
+        return Room(1 << 30)
 
     def ended(self, *, drained: bool) -> bool:
         return drained and self._signals.decided.is_set()

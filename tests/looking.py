@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from hypothesis import settings
 
+from flows.daemons import Daemons
 from flows.retrieve.look import Looker
 from store.schema import (
     Complete,
@@ -81,7 +81,7 @@ def look(workplace: Workplace, asked: Event, limits: Settings = LIMITS) -> View:
     """What a judgment of the event would see now."""
     waiting = workplace.store.record.events(workplace.overlay.oldest(len(workplace.overlay)))
     workplace.overlay.settle([uid for uid, row in waiting.items() if row.decision])
-    with ThreadPoolExecutor(4) as pool:
+    with Daemons(4, "read") as pool:
         looker = Looker(workplace.store, workplace.overlay, limits, pool)
         (view,) = looker.look([workplace.arrive(asked)], {})
     return view

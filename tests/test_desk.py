@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from flows.apply import record_positions
 from flows.desk import Repeated
 from flows.judge.contract import Answer
-from flows.pending import Pending
+from flows.pending import Judged, Pending
 from store.schema import (
     ClassifiedFailure,
     Create,
@@ -153,10 +153,12 @@ def test_while_search_fails_nothing_is_judged_or_emitted(
 
 @pytest.mark.promise("R09")
 def test_what_waits_carries_no_operation() -> None:
-    """An event that waits is its arrival and its failures: no kind of operation is stored before a search."""
-    assert ["arrival", "attempts", "tries", "failing_since", "not_before", "rejected"] == [
-        field.name for field in fields(Pending)
-    ]
+    """An event that waits is its arrival and its failures; a judged segment of it has its View: never an operation
+    before a search.
+    """
+    waits = ["arrival", "attempts", "tries", "failing_since", "not_before", "rejected", "judged"]
+    assert waits == [field.name for field in fields(Pending)]
+    assert ["view", "operations"] == [field.name for field in fields(Judged)]
 
 
 @pytest.mark.promise("R09")
@@ -699,15 +701,15 @@ def test_a_failing_thread_takes_no_room_from_the_others(tmp_path: Path) -> None:
     """Events are read a few waves ahead; those behind a failing one only count against the bound of pending."""
     limits = Settings(read_ahead=4, pending=10)
     with Workplace.opened(tmp_path, Script(), limits) as workplace:
-        assert 4 == workplace.desk.room()
+        assert 4 == workplace.desk.room().messages
         workplace.judge.answers = [ClassifiedFailure(FailureClass.TRANSIENT, "429")] * 100
         assert [] == workplace.take(*(event("x", id=f"{n}", thread="failing") for n in range(3)))
-        assert (3, 4) == (len(workplace.desk), workplace.desk.room())
+        assert (3, 4) == (len(workplace.desk), workplace.desk.room().messages)
         assert [] == workplace.take(*(event("x", id=f"{n}", thread="failing too") for n in range(5)))
-        assert (8, 2) == (len(workplace.desk), workplace.desk.room())
+        assert (8, 2) == (len(workplace.desk), workplace.desk.room().messages)
         workplace.judge.answers = []
         assert 8 == len(workplace.wait(60))
-        assert (0, 4) == (len(workplace.desk), workplace.desk.room())
+        assert (0, 4) == (len(workplace.desk), workplace.desk.room().messages)
 
 
 def test_searching_ahead_searches_nothing_twice(workplace: Workplace) -> None:

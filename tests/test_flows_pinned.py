@@ -16,7 +16,7 @@ from connectors.topic_flow import PARTITION, TopicSink, TopicSource
 from flows.apply import MEMORY, STORE, StoreSink, apply
 from flows.data_folder import DataFolder
 from flows.decide import bucket_of, decide
-from flows.pending import Pending
+from flows.pending import Held, Judged, Pending
 from flows.tally import Tally
 from flows.taps import OperationsTap, Signals
 from store.schema import Arrival, Coordinates, Settings
@@ -160,9 +160,12 @@ def test_bucket_of_a_thread_is_pinned() -> None:
 def test_what_is_pickled_is_pinned() -> None:
     """Recovery state is pickled: the classes keep their modules, names and fields."""
     assert ("flows.pending", "Pending") == (Pending.__module__, Pending.__qualname__)
-    assert ["arrival", "attempts", "tries", "failing_since", "not_before", "rejected"] == [
-        field.name for field in dataclasses.fields(Pending)
-    ]
+    waits = ["arrival", "attempts", "tries", "failing_since", "not_before", "rejected", "judged"]
+    assert waits == [field.name for field in dataclasses.fields(Pending)]
+    assert ("flows.pending", "Judged") == (Judged.__module__, Judged.__qualname__)
+    assert ["view", "operations"] == [field.name for field in dataclasses.fields(Judged)]
+    assert ("flows.pending", "Held") == (Held.__module__, Held.__qualname__)
+    assert ["key", "place"] == [field.name for field in dataclasses.fields(Held)]
     assert ("connectors.topic_file", "Place", ["offset", "byte"]) == (
         Place.__module__,
         Place.__qualname__,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
 
 import pytest
 
+from flows.daemons import Daemons
 from flows.overlay import Overlay
 from flows.retrieve.look import Looker
 from store.schema import (
@@ -251,7 +251,7 @@ def test_a_small_workspace_beside_a_large_one_finds_its_rows(workplace: Workplac
     small = plant(
         workplace, *numbered(2, "the OPS-7 invoice among many other words, number {n}", workspace="small")
     )
-    with ThreadPoolExecutor(4) as pool:
+    with Daemons(4, "read") as pool:
         looker = Looker(workplace.store, Overlay(), LIMITS, pool)
         asked = [
             event("OPS-7 invoice", id=f"{workspace}-{n}", workspace=workspace, thread=f"asks-{n}")

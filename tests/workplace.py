@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from connectors.markers import Markers
 from flows.apply import record_positions
+from flows.daemons import Daemons
 from flows.desk import Desk, Repeated, Settled
+from flows.judge.calls import Calls
 from flows.judge.contract import (
     Answer,
     Proposal,
@@ -148,9 +150,10 @@ class Workplace:
     faults: dict[str, Exception]
     """Exceptions that reads raise, by method name (`text`, `exact`, `thread_tasks`, `recent_tasks`, …)."""
     now: datetime = START
+    arrived: list[Arrival] = field(default_factory=list)
+    """Messages of the events topic, in order."""
     emitted: list[Applied] = field(default_factory=list)
     """Messages of the operations topic, in order."""
-    _offset: int = 0
     _applied: int = 0
 
     @classmethod
@@ -165,10 +168,20 @@ class Workplace:
             Watched(store.memory, log, faults, "memory"),  # type: ignore[arg-type]
         )
         overlay = Overlay()
-        with ThreadPoolExecutor(4) as pool:
+        with Daemons(4, "read") as pool:
             looker = Looker(watched, overlay, settings, pool)
             clock: list[Workplace] = []
-            desk = Desk(watched.record, looker, overlay, judge, settings, lambda: clock[0].now)
+            desk = Desk(
+                watched.record,
+                looker,
+                overlay,
+                Calls(judge, settings.judge_timeout, pool),
+                judge.name,
+                settings,
+                lambda: clock[0].now,
+                Markers(path.with_suffix(".in_flight.json")),
+                lambda places: [clock[0].arrived[place.offset] for place in places],
+            )
             writer = StoreWriter(store.tables, store.record, store.memory, 512, 48)
             workplace = cls(store, judge, desk, overlay, writer, log, faults)
             clock.append(workplace)
@@ -177,10 +190,10 @@ class Workplace:
     def arrive(self, event: Event, arrived: datetime | None = None) -> Arrival:
         """An event as read from the events topic: each takes the next offset and a later second."""
         self.now += timedelta(seconds=1)
-        place = Coordinates(topic="lookfirst.events", offset=self._offset)
-        self._offset += 1
-        key = max(self.now, event.at)
-        return Arrival(event=event, arrived=arrived or key, coordinates=place)
+        place = Coordinates(topic="lookfirst.events", offset=len(self.arrived))
+        arrival = Arrival(event=event, arrived=arrived or max(self.now, event.at), coordinates=place)
+        self.arrived.append(arrival)
+        return arrival
 
     def take(self, *events: Event | Arrival) -> list[Settled]:
         """Hand events to the desk and work as long as something is due; what is settled is emitted."""
@@ -206,7 +219,7 @@ class Workplace:
 
     def say(self, text: str, **fields: Any) -> Settled:
         """One event, decided at once; fails when it is not."""
-        fields.setdefault("id", str(self._offset + 1))
+        fields.setdefault("id", str(len(self.arrived) + 1))
         (settled,) = self.take(event(text, **fields))
         return settled
 

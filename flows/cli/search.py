@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -11,6 +10,7 @@ from connectors.topic_file import utc_now
 from flows.cli.console import emit, fields, page, say
 from flows.cli.options import data_option, json_option, settings_and_store, workspace_option
 from flows.cli.view_page import asked, found
+from flows.daemons import Daemons
 from flows.overlay import Overlay
 from flows.retrieve.look import Looker
 from store.schema import Arrival, Coordinates, Event, Participant, UsageError, clean_text
@@ -59,7 +59,7 @@ def search(
     )
     arrival = Arrival(event=event, arrived=event.at, coordinates=Coordinates(topic="search", offset=0))
     # The reads are the ones a run makes, by the same code; nothing is written.
-    with ThreadPoolExecutor(settings.readers, "read") as pool:
+    with Daemons(settings.readers, "read") as pool:
         [view] = Looker(store, Overlay(), settings, pool).look([arrival], {})
     if as_json:
         emit(view.model_dump_json())

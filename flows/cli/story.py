@@ -16,6 +16,7 @@ from store.schema import (
     Frozen,
     JudgedOperation,
     Rejection,
+    Segmentation,
     TaskRow,
     Version,
     View,
@@ -53,6 +54,8 @@ class Step(Frozen):
     operation: JudgedOperation | None = None
     judge: str | None = None
     view: View | None = None
+    segments: Segmentation | None = None
+    """How the event was cut, when it was too long to be judged in one piece; `view` is that of the piece."""
     rejected: tuple[Rejection, ...] = ()
 
     @property
@@ -131,11 +134,12 @@ def _step(
     decision = decisions.get(change.event)
     known: dict[str, object] = {"event_id": change.event, "event": events.get(change.event)}
     if decision:
-        operations = (each for each in decision.operations if each.id == change.version.operation)
+        made = next((each for each in decision.operations if each.id == change.version.operation), None)
         known |= {
-            "operation": next(operations, None),
+            "operation": made,
             "judge": decision.judge,
-            "view": decision.view,
+            "view": decision.views[made.segment if made else 0],
+            "segments": decision.segments,
             "rejected": decision.rejected,
         }
     return step.model_copy(update=known)

@@ -75,6 +75,11 @@ def _told(step: Step, who: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield "by", f"{step.by or 'somebody'}, in person"
     else:
         yield "event", f"{excerpt(step.event)} ({step.event_id})" if step.event else step.event_id
+    if step.segments and step.operation:
+        yield "piece", f"{step.operation.segment + 1} of {len(step.segments.spans)}, for the text is long"
+        if step.segments.unjudged:
+            begin, end = step.segments.unjudged
+            yield "unjudged", f"characters {begin:,} to {end:,}: the text has more pieces than are judged"
     if step.view:
         yield from asked(step.view)
         yield from found_titles(step.view)

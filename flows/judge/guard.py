@@ -65,9 +65,14 @@ class _Broken(Exception):
         self.reason = reason
 
 
-def guard(answer: Answer, event: Event, view: View, limits: Settings, attempt: int = 1) -> Verdict:
-    """Check an answer for one event against what was visible, and turn it into operations with ids."""
-    check = _Check(event, view, limits)
+def guard(
+    answer: Answer, event: Event, view: View, limits: Settings, attempt: int = 1, segment: int = 0
+) -> Verdict:
+    """Check an answer for one event against what was visible, and turn it into operations with ids.
+
+    Of a long event `event` carries the text of one segment only, and `segment` its number.
+    """
+    check = _Check(event, view, limits, segment)
     operations: list[JudgedOperation] = []
     rejections: list[Rejection] = []
     for number, proposal in enumerate(answer.proposals):
@@ -94,17 +99,19 @@ def _rejection(attempt: int, broken: _Broken, proposal: str) -> Rejection:
 class _Check:
     """The rules, with what the earlier proposals of the same answer have used up."""
 
-    def __init__(self, event: Event, view: View, limits: Settings) -> None:
+    def __init__(self, event: Event, view: View, limits: Settings, segment: int) -> None:
         self._event = event
+        self._segment = segment
         self._view = view
         self._limits = limits
         self._said = [_folded(event.text), _folded(event.subject or "")]
         self._touched: set[str] = set()
 
     def operation(self, proposal: Proposal, number: int, *, alone: bool) -> JudgedOperation:
-        made = operation_id(self._event.uid, 0, number)
+        made = operation_id(self._event.uid, self._segment, number)
         common = {
             "id": made,
+            "segment": self._segment,
             "number": number,
             "evidence": self._evidence(proposal.evidence),
             "reason": proposal.reason,

@@ -7,18 +7,29 @@ of each event is then built from its own part of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from flows.daemons import Daemons
 from flows.overlay import Overlay
 from flows.retrieve.plan import plan
 from flows.retrieve.view import Found, Planned, Result, build_view, open_first
 from store import Store
 from store.memory import ExactRequest
 from store.record import TaskStub
-from store.schema import Arrival, ClassifiedFailure, EventRow, PersonRow, Query, Settings, View, classify
+from store.schema import (
+    Arrival,
+    ClassifiedFailure,
+    EventRow,
+    FailureClass,
+    PersonRow,
+    Query,
+    Settings,
+    View,
+    classify,
+)
 from store.schema.identity import event_uid
 
 _T = TypeVar("_T")
@@ -50,12 +61,14 @@ def replied_uid(arrival: Arrival) -> str | None:
 class Looker:
     """Makes the reads of a wave and builds its Views. Reads only."""
 
-    def __init__(self, store: Store, overlay: Overlay, limits: Settings, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, store: Store, overlay: Overlay, limits: Settings, pool: Daemons) -> None:
         self._store = store
         self._overlay = overlay
         self._limits = limits
         self._pool = pool
         self._ahead = _Ahead()
+        self._segments: dict[str, dict[_TextKey, Callable[[], Result[Sequence[str]]]]] = {}
+        """Searches for the later segments of long events, by uid."""
 
     def ask_ahead(self, events: Sequence[Arrival]) -> None:
         """Start the text searches of the events that come next, while those before them are judged.
@@ -70,6 +83,19 @@ class Looker:
                 if query.lane == "text":
                     ahead.asked[key] = self._ahead.asked.get(key) or self._ask_text(key)
         self._ahead = ahead
+
+    def ask_segments(self, segments: Sequence[Arrival]) -> None:
+        """Start the text searches of all later segments of a long event side by side; they are judged in order."""
+        for arrival in segments:
+            asked = self._segments.setdefault(arrival.event.uid, {})
+            for query in plan(arrival.event, self._limits):
+                key = (arrival.event.workspace, query)
+                if query.lane == "text" and key not in asked:
+                    asked[key] = self._ask_text(key)
+
+    def forget(self, event: str) -> None:
+        """A long event is settled."""
+        self._segments.pop(event, None)
 
     def look(self, wave: Sequence[Arrival], known: Mapping[str, EventRow]) -> list[View]:
         """One View for each event of the wave, in order; a failed read is an outcome, not an exception.
@@ -102,6 +128,9 @@ class Looker:
         texts = {(e.thread[0], query) for e in planned for query in e.queries if query.lane == "text"}
         exact = self._ask(lambda: self._exact(planned))
         ahead, self._ahead = self._ahead, _Ahead()
+        for event in planned:
+            later = self._segments.get(event.arrival.event.uid, {})
+            ahead.asked.update({key: later.pop(key) for key in texts & later.keys()})
         text = {key: ahead.asked.get(key) or self._ask_text(key) for key in texts}
         own = self._ask(lambda: self._store.record.thread_tasks(threads))
         recent = {name: self._ask(partial(self._recent, name)) for name in workspaces}
@@ -127,6 +156,10 @@ class Looker:
         def answer() -> Result[_T]:
             try:
                 return future.result(self._limits.search_timeout)
+            except FutureTimeout:
+                self._pool.give_up(future)
+                waited = f"no answer within {self._limits.search_timeout:g} s"
+                return ClassifiedFailure(FailureClass.TRANSIENT, waited)
             except Exception as error:
                 return classify(error)
 

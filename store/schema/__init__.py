@@ -10,6 +10,7 @@ from store.schema.decision import (
     Parked,
     PersonOperation,
     Rejection,
+    Segmentation,
     SessionOperation,
     parse_message,
 )
@@ -96,6 +97,7 @@ __all__ = [
     "Rejection",
     "Restore",
     "SearchOutcome",
+    "Segmentation",
     "SessionEntry",
     "SessionOperation",
     "Settings",

@@ -38,6 +38,17 @@ class Rejection(Frozen):
     """What was proposed, JSON."""
 
 
+class Segmentation(Frozen):
+    """How a long event was judged: in pieces, one after the other, each with what was visible for it (R28)."""
+
+    spans: tuple[tuple[int, int], ...]
+    """Begin and end of each piece in the event's text (characters); neighbours overlap a little."""
+    views: tuple[View, ...]
+    """The Views of the pieces after the first one, whose View is the Decision's."""
+    unjudged: tuple[int, int] | None = None
+    """The middle of a text with more pieces than may be judged: nobody has looked at it."""
+
+
 class Decision(Frozen):
     """All operations of one event, with the event and everything that was visible: one message (R52)."""
 
@@ -45,6 +56,8 @@ class Decision(Frozen):
     kind: Literal["decision"] = "decision"
     arrival: Arrival
     view: View
+    segments: Segmentation | None = None
+    """Only of an event that was too long to be judged in one piece."""
     operations: tuple[JudgedOperation, ...] = Field(min_length=1)
     rejected: tuple[Rejection, ...] = ()
     judge: str
@@ -64,20 +77,27 @@ class Decision(Frozen):
 
     @model_validator(mode="after")
     def _only_what_was_seen(self) -> Decision:
-        if self.view.event != self.event.uid:
+        if any(view.event != self.event.uid for view in self.views):
             raise ValueError("the View is that of another event")
-        visible = {(found.handle, found.row_id) for found in self.view.tasks()}
-        rows = {row_id for _, row_id in visible}
+        visible = [{(found.handle, found.row_id) for found in view.tasks()} for view in self.views]
         for operation in self.operations:
-            if isinstance(operation, Update | Matched) and operation.task not in rows:
+            if operation.segment >= len(self.views):
+                raise ValueError(f"an operation of segment {operation.segment}, of which there is no View")
+            seen = visible[operation.segment]
+            if isinstance(operation, Update | Matched) and operation.task not in {row_id for _, row_id in seen}:
                 raise ValueError(f"{operation.kind} of a row that was not visible (R41)")
             if isinstance(operation, Update) and not operation.evidence:
                 raise ValueError("an update without evidence (R47)")
-            if any((item.handle, item.row_id) not in visible for item in operation.evidence):
+            if any((item.handle, item.row_id) not in seen for item in operation.evidence):
                 raise ValueError("evidence that was not visible (R46)")
-            if isinstance(operation, Create) and not self.view.permits_create:
+            if isinstance(operation, Create) and not self.views[operation.segment].permits_create:
                 raise ValueError("a create before search and standby were seen (R08, R44)")
         return self
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """What was visible, by segment; one View for an event that was judged in one piece."""
+        return (self.view, *(self.segments.views if self.segments else ()))
 
     @property
     def event(self) -> Event:

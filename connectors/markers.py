@@ -1,0 +1,137 @@
+"""Which events are being judged, written where a crash leaves it: how an event that kills the process is found.
+
+Before events are judged they are marked in a file; afterwards the marks go. A process that ends in order says so
+in the same file. One that does not leaves its marks, and the marked events are *suspects* for the next one: they
+are judged one at a time, with nothing else under way. Only an event that was alone at an unclean end is charged,
+so that events which merely were under way at a kill, however often, are never blamed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from store.schema import FORMAT, Coordinates, Frozen, StoreError
+from store.schema.base import FormatVersion
+
+
+class _Marks(Frozen):
+    """The file."""
+
+    format: FormatVersion = FORMAT
+    ended: bool
+    """The process that wrote this has ended in order."""
+    judging: tuple[str, ...] = ()
+    alone: bool = False
+    """`judging` is one suspect, and nothing else was under way."""
+    suspects: Mapping[str, int] = {}
+    """Crashes charged to each event that is judged alone (count)."""
+
+
+class Markers:
+    """The marks of one process. An event is known by its place: the same event produced again is another one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        left = self._read()
+        self.unclean = left is not None and not left.ended
+        """Whether the process before this one left no end record."""
+        suspects = dict(left.suspects) if left else {}
+        if left and not left.ended:
+            for mark in left.judging:
+                suspects[mark] = suspects.get(mark, 0) + left.alone
+        self._suspects = suspects
+        self._convicted: dict[str, int] = {}
+        self._judging: dict[str, None] = {}
+        self._alone = False
+        self._ended = False
+        self._changed = True
+        self.write()
+
+    def __len__(self) -> int:
+        """Suspects that are not cleared yet (count)."""
+        return len(self._suspects)
+
+    def charged(self, place: Coordinates) -> int | None:
+        """Crashes charged to an event (count); None when it is no suspect."""
+        return self._suspects.get(_mark(place))
+
+    def enter(self, places: Iterable[Coordinates], *, alone: bool = False) -> None:
+        """Mark events, durably, before anything is done with them."""
+        self._judging.update(dict.fromkeys(map(_mark, places)))
+        self._alone = alone
+        self._changed = True
+        self.write(durably=True)
+
+    def leave(self, place: Coordinates) -> None:
+        """Take away a mark; `write` makes it known."""
+        self._judging.pop(_mark(place), None)
+        self._changed = True
+
+    def clear(self, place: Coordinates) -> None:
+        """The event was judged alone and the process lives: it is no suspect any more."""
+        self._changed |= self._suspects.pop(_mark(place), None) is not None
+
+    def convict(self, place: Coordinates) -> None:
+        """The event is parked. Remembered until the end record, for until then a crash may undo the parking."""
+        charges = self._suspects.pop(_mark(place), None)
+        if charges is not None:
+            self._convicted[_mark(place)] = charges
+            self._changed = True
+
+    def end(self) -> None:
+        """Leave the end record: whatever is still marked is nobody's fault."""
+        if self._lock.acquire(timeout=1):
+            try:
+                self._put(_Marks(ended=True, suspects=self._suspects), durably=True)
+                self._ended = True
+            finally:
+                self._lock.release()
+
+    def write(self, *, durably: bool = False) -> None:
+        """Write the marks, if any changed since they were last written."""
+        with self._lock:
+            if self._changed and not self._ended:
+                marks = _Marks(
+                    ended=False,
+                    judging=tuple(self._judging),
+                    alone=self._alone and len(self._judging) == 1,
+                    suspects={**self._suspects, **self._convicted},
+                )
+                self._put(marks, durably)
+                self._changed = False
+
+    def _put(self, marks: _Marks, durably: bool) -> None:
+        # Renamed into place: a crash leaves the marks before or the marks after, never half of them.
+        making = self._path.with_suffix(".making")
+        try:
+            with making.open("w", encoding="utf-8") as file:
+                file.write(marks.model_dump_json())
+                if durably:
+                    file.flush()
+                    os.fdatasync(file.fileno())
+            making.replace(self._path)
+        except OSError as error:
+            raise StoreError(f"Cannot write {self._path}: {error.strerror}; free some space.") from error
+
+    def _read(self) -> _Marks | None:
+        try:
+            return _Marks.model_validate_json(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"Cannot read {self._path}: {error.strerror}.") from error
+        except ValidationError as error:
+            raise StoreError(
+                f"{self._path} is not of this release, or was damaged: delete it, and the next run takes no event "
+                "for a suspect."
+            ) from error
+
+
+def _mark(place: Coordinates) -> str:
+    return f"{place.topic}:{place.partition}:{place.offset}"

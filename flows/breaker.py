@@ -1,0 +1,59 @@
+"""A breaker: a provider that keeps failing is left alone for a while, and then asked by one event at a time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from flows.vitals import BreakerState, BreakerVitals
+from store.schema import Settings
+
+
+class Breaker:
+    """Opens after transient failures in a row; each pause is twice the one before, up to the longest."""
+
+    def __init__(self, provider: str, limits: Settings) -> None:
+        self._provider = provider
+        self._limits = limits
+        self._failures = 0
+        self._pauses = 0
+        self._reason: str | None = None
+        self._since: datetime | None = None
+        self._retry_at: datetime | None = None
+
+    def state(self, now: datetime) -> BreakerState:
+        """Closed, open, or half open: the pause is over and one event finds out."""
+        if self._retry_at is None:
+            return "closed"
+        return "half_open" if now >= self._retry_at else "open"
+
+    def room(self, wanted: int, under_way: int, now: datetime) -> int:
+        """How many of the `wanted` events may ask the provider now (count)."""
+        match self.state(now):
+            case "closed":
+                return wanted
+            case "half_open":
+                return min(wanted, max(0, 1 - under_way))
+            case "open":
+                return 0
+
+    def failed(self, reason: str, now: datetime) -> None:
+        """Count a transient failure."""
+        self._failures += 1
+        self._reason = reason
+        state = self.state(now)
+        if state == "half_open" or (state == "closed" and self._failures >= self._limits.breaker_after):
+            pause = self._limits.breaker_first * 2 ** min(self._pauses, 30)
+            self._retry_at = now + timedelta(seconds=min(pause, self._limits.breaker_longest))
+            self._since = self._since or now
+            self._pauses += 1
+
+    def answered(self) -> None:
+        """The provider answered, whatever it said."""
+        self._failures = self._pauses = 0
+        self._reason = self._since = self._retry_at = None
+
+    def vitals(self, now: datetime) -> BreakerVitals:
+        """How the provider is."""
+        return BreakerVitals(
+            self._provider, self.state(now), self._failures, self._reason, self._since, self._retry_at
+        )
