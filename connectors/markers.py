@@ -10,13 +10,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from store.schema import FORMAT, Coordinates, Frozen, StoreError
+from store.schema import FORMAT, Arrival, Coordinates, Frozen, StoreError
 from store.schema.base import FormatVersion
+
+
+class Suspect(Frozen):
+    """An event that was under way at an unclean end."""
+
+    place: Coordinates
+    """By which it is known: the same event produced again is another one."""
+    event: str
+    """Uid of the event."""
+    charges: int = 0
+    """Unclean ends at which it was alone (count)."""
 
 
 class _Marks(Frozen):
@@ -25,15 +36,14 @@ class _Marks(Frozen):
     format: FormatVersion = FORMAT
     ended: bool
     """The process that wrote this has ended in order."""
-    judging: tuple[str, ...] = ()
+    judging: tuple[Suspect, ...] = ()
     alone: bool = False
     """`judging` is one suspect, and nothing else was under way."""
-    suspects: Mapping[str, int] = {}
-    """Crashes charged to each event that is judged alone (count)."""
+    suspects: tuple[Suspect, ...] = ()
 
 
 class Markers:
-    """The marks of one process. An event is known by its place: the same event produced again is another one."""
+    """The marks of one process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -41,13 +51,13 @@ class Markers:
         left = self._read()
         self.unclean = left is not None and not left.ended
         """Whether the process before this one left no end record."""
-        suspects = dict(left.suspects) if left else {}
+        self._suspects = {suspect.place: suspect for suspect in left.suspects} if left else {}
         if left and not left.ended:
-            for mark in left.judging:
-                suspects[mark] = suspects.get(mark, 0) + left.alone
-        self._suspects = suspects
-        self._convicted: dict[str, int] = {}
-        self._judging: dict[str, None] = {}
+            for marked in left.judging:
+                known = self._suspects.get(marked.place, marked)
+                self._suspects[marked.place] = known.model_copy(update={"charges": known.charges + left.alone})
+        self._convicted: dict[Coordinates, Suspect] = {}
+        self._judging: dict[Coordinates, Suspect] = {}
         self._alone = False
         self._ended = False
         self._changed = True
@@ -57,38 +67,45 @@ class Markers:
         """Suspects that are not cleared yet (count)."""
         return len(self._suspects)
 
+    @property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """Events that are to be judged alone."""
+        return tuple(self._suspects.values())
+
     def charged(self, place: Coordinates) -> int | None:
         """Crashes charged to an event (count); None when it is no suspect."""
-        return self._suspects.get(_mark(place))
+        suspect = self._suspects.get(place)
+        return suspect.charges if suspect else None
 
-    def enter(self, places: Iterable[Coordinates], *, alone: bool = False) -> None:
+    def enter(self, arrivals: Iterable[Arrival], *, alone: bool = False) -> None:
         """Mark events, durably, before anything is done with them."""
-        self._judging.update(dict.fromkeys(map(_mark, places)))
+        for arrival in arrivals:
+            self._judging[arrival.coordinates] = Suspect(place=arrival.coordinates, event=arrival.event.uid)
         self._alone = alone
         self._changed = True
         self.write(durably=True)
 
     def leave(self, place: Coordinates) -> None:
         """Take away a mark; `write` makes it known."""
-        self._judging.pop(_mark(place), None)
+        self._judging.pop(place, None)
         self._changed = True
 
     def clear(self, place: Coordinates) -> None:
-        """The event was judged alone and the process lives: it is no suspect any more."""
-        self._changed |= self._suspects.pop(_mark(place), None) is not None
+        """The event is settled and the process lives: it is no suspect any more."""
+        self._changed |= self._suspects.pop(place, None) is not None
 
     def convict(self, place: Coordinates) -> None:
         """The event is parked. Remembered until the end record, for until then a crash may undo the parking."""
-        charges = self._suspects.pop(_mark(place), None)
-        if charges is not None:
-            self._convicted[_mark(place)] = charges
+        suspect = self._suspects.pop(place, None)
+        if suspect:
+            self._convicted[place] = suspect
             self._changed = True
 
     def end(self) -> None:
         """Leave the end record: whatever is still marked is nobody's fault."""
         if self._lock.acquire(timeout=1):
             try:
-                self._put(_Marks(ended=True, suspects=self._suspects), durably=True)
+                self._put(_Marks(ended=True, suspects=self.suspects), durably=True)
                 self._ended = True
             finally:
                 self._lock.release()
@@ -99,9 +116,9 @@ class Markers:
             if self._changed and not self._ended:
                 marks = _Marks(
                     ended=False,
-                    judging=tuple(self._judging),
+                    judging=tuple(self._judging.values()),
                     alone=self._alone and len(self._judging) == 1,
-                    suspects={**self._suspects, **self._convicted},
+                    suspects=(*self.suspects, *self._convicted.values()),
                 )
                 self._put(marks, durably)
                 self._changed = False
@@ -131,7 +148,3 @@ class Markers:
                 f"{self._path} is not of this release, or was damaged: delete it, and the next run takes no event "
                 "for a suspect."
             ) from error
-
-
-def _mark(place: Coordinates) -> str:
-    return f"{place.topic}:{place.partition}:{place.offset}"

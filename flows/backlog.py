@@ -19,7 +19,10 @@ from store.schema import Arrival, Coordinates, Settings
 _MEGABYTE = 1_000_000
 
 Fetch = Callable[[Sequence[Coordinates]], list[Arrival]]
-"""Reads events again from their topic, by place; raises OSError or TopicError when it cannot."""
+"""Reads events again from their topic, by place.
+
+Raises OSError when it cannot now, TopicError when they are gone.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -145,7 +148,7 @@ class Backlog:
             places = [held.place for held, _ in zip(thread.held, range(room), strict=False)]
             try:
                 arrivals = self._fetch(places)
-            except Exception as error:
+            except OSError as error:
                 thread.fetch_at = now + backoff(thread.fetches, self._limits)
                 thread.fetches += 1
                 _log.warning("events of %s cannot be read again: %s", key, error)

@@ -1,4 +1,4 @@
-"""A breaker: a provider that keeps failing is left alone for a while, and then asked by one event at a time."""
+"""Breakers: a provider that keeps failing is left alone for a while, and then asked by one event at a time."""
 
 from __future__ import annotations
 
@@ -57,3 +57,28 @@ class Breaker:
         return BreakerVitals(
             self._provider, self.state(now), self._failures, self._reason, self._since, self._retry_at
         )
+
+
+class Breakers:
+    """Those of the two providers a judgment needs: what is searched and read, and who judges."""
+
+    def __init__(self, limits: Settings) -> None:
+        self.memory = Breaker("memory", limits)
+        self.judge = Breaker("judge", limits)
+
+    def are_closed(self, now: datetime) -> bool:
+        """Both are asked without restraint."""
+        return self.memory.state(now) == self.judge.state(now) == "closed"
+
+    def room(self, wanted: int, under_way: int, now: datetime) -> int:
+        """How many of the `wanted` events may begin now (count)."""
+        return self.judge.room(self.memory.room(wanted, under_way, now), under_way, now)
+
+    def resumed(self, now: datetime) -> datetime | None:
+        """When both may be asked again; None while they are asked."""
+        times = (breaker.retry_at for breaker in self.vitals(now))
+        return max((time for time in times if time), default=None)
+
+    def vitals(self, now: datetime) -> tuple[BreakerVitals, ...]:
+        """How the providers are."""
+        return (self.judge.vitals(now), self.memory.vitals(now))

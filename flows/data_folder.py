@@ -42,7 +42,6 @@ class DataFolder:
 
     def recovery_config(self, flow: str) -> RecoveryConfig:
         """Recovery of a dataflow; a store that was killed while it was made is made again."""
-        self._check_state()
         folder = self.recovery / flow
         if not folder.is_dir():
             # Made aside and renamed: the engine cannot use a store that is half made.
@@ -54,13 +53,18 @@ class DataFolder:
             making.rename(folder)
         return RecoveryConfig(str(folder), timedelta(0))
 
-    def _check_state(self) -> None:
-        """State is pickled: another release may not be able to read it, and must not try."""
+    def check_state(self) -> None:
+        """Mark the recovery folder, or raise StoreError when another release has marked it differently.
+
+        State is pickled: a release that does not know its format must not try to read it.
+        """
         mark = self.recovery / "format"
         try:
             self.recovery.mkdir(parents=True, exist_ok=True)
             if not mark.exists():
-                mark.write_text(f"{FORMAT}\n", encoding="utf-8")
+                making = self.recovery / "format.making"
+                making.write_text(f"{FORMAT}\n", encoding="utf-8")
+                making.replace(mark)
             written = mark.read_text(encoding="utf-8").strip()
         except OSError as error:
             raise StoreError(f"Cannot use {mark}: {error.strerror}.") from error

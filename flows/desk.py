@@ -16,12 +16,13 @@ from itertools import islice
 from connectors.markers import Markers
 from connectors.topic_flow import Room
 from flows.backlog import Backlog, Fetch
-from flows.breaker import Breaker
+from flows.breaker import Breakers
 from flows.judge.calls import Asked, Call, Calls
 from flows.judge.guard import Accepted, Refused, Waits, guard
 from flows.long_events import LongEvents
 from flows.overlay import Overlay
 from flows.pending import Held, Judged, Pending
+from flows.reasons import blame, failures, refusals
 from flows.retrieve.look import Looker, replied_uid
 from flows.vitals import Vitals
 from store.record import Record
@@ -35,7 +36,6 @@ from store.schema import (
     JudgedOperation,
     NotATask,
     Parked,
-    Rejection,
     Settings,
     View,
     classify,
@@ -90,8 +90,7 @@ class Desk:
         self._asked: set[str] = set()
         """Threads whose first event is under way."""
         self._long = LongEvents(limits)
-        self._memory = Breaker("memory", limits)
-        self._provider = Breaker("judge", limits)
+        self._breakers = Breakers(limits)
         self._stopping = False
 
     def __len__(self) -> int:
@@ -104,8 +103,7 @@ class Desk:
         Events behind one that fails do not count as read ahead, so that other threads go on. Nothing while a
         provider is unwell: the topic is the buffer.
         """
-        now = self._clock()
-        if any(breaker.state(now) != "closed" for breaker in (self._memory, self._provider)):
+        if not self._breakers.are_closed(self._clock()):
             return Room(0)
         events, size = self._backlog.room()
         ahead = self._limits.read_ahead - (len(self) - self._backlog.failing())
@@ -146,8 +144,7 @@ class Desk:
         if due is None or (self._stopping and not self._calls):
             return None
         # Nothing can begin before a judgment ends or a pause is over: no reason to ask all the time.
-        resumed = self._resumed(now)
-        return max(due, now + _POLL if self._calls else due, resumed or due)
+        return max(due, now + _POLL if self._calls else self._breakers.resumed(now) or due)
 
     def stop(self) -> None:
         """Begin nothing more; what is under way may finish."""
@@ -168,7 +165,9 @@ class Desk:
         if wave:
             self._begin(wave)
             count += len(wave) + self._finish()
-        self._markers.write()
+        if not wave or next(self._backlog.heads(self._clock()), None) is None:
+            # Else the next wave's marks take the place of these at once.
+            self._markers.write()
         return count
 
     def vitals(self, started: datetime) -> Vitals:
@@ -185,21 +184,14 @@ class Desk:
             in_flight=len(self._calls),
             suspects=len(self._markers),
             full=not events or not size,
-            breakers=(self._provider.vitals(now), self._memory.vitals(now)),
+            breakers=self._breakers.vitals(now),
         )
 
     def _allowed(self, wanted: int, now: datetime) -> int:
         """How many events may begin now (count)."""
         if self._calls.side_by_side:
             wanted = min(wanted, self._limits.inflight - len(self._calls))
-        for breaker in (self._memory, self._provider):
-            wanted = breaker.room(wanted, len(self._calls), now)
-        return wanted
-
-    def _resumed(self, now: datetime) -> datetime | None:
-        """When an unwell provider is asked again; None while all are well."""
-        times = (breaker.vitals(now).retry_at for breaker in (self._memory, self._provider))
-        return max((time for time in times if time), default=None)
+        return self._breakers.room(wanted, len(self._calls), now)
 
     def _wave(self) -> list[Pending]:
         if self._stopping:
@@ -231,7 +223,7 @@ class Desk:
             self._park(wave[0], ClassifiedFailure(FailureClass.CONTENT, reason), None)
             return
         self._asked.update(event.key for event in wave)
-        self._markers.enter((event.arrival.coordinates for event in wave), alone=charged is not None)
+        self._markers.enter((event.arrival for event in wave), alone=charged is not None)
         reach("judgment.before")
         try:
             known = self._known(wave)
@@ -245,10 +237,11 @@ class Desk:
                     self._unseen(failure)
                     self._fail(event, failure)
             return
-        for event in fresh:
-            if not event.judged:
-                self._looker.ask_segments(list(self._long.segments_to_come(event)))
-        self._looker.ask_ahead(self._coming(wave))
+        if self._breakers.are_closed(self._clock()):
+            for event in fresh:
+                if not event.judged:
+                    self._looker.ask_segments(list(self._long.segments_to_come(event)))
+            self._looker.ask_ahead(self._coming(wave))
         for event, arrival, view in zip(fresh, shown, views, strict=True):
             self._ask(Asked(event, arrival.event, view, event.rejected))
 
@@ -270,11 +263,11 @@ class Desk:
             self._judged(asked, (nothing,), judge="blank/1")
         elif all(isinstance(read.outcome, Failed) for read in asked.view.searches()):
             # Memory was not seen at all: nothing is settled, whatever the thread's own rows say (R23).
-            failure = ClassifiedFailure(_blame(asked.view), _failures(asked.view))
+            failure = ClassifiedFailure(blame(asked.view), failures(asked.view))
             self._unseen(failure)
             self._fail(asked.pending, failure, asked.view)
         else:
-            self._memory.answered()
+            self._breakers.memory.answered()
             self._calls.start(asked)
 
     def _finish(self) -> int:
@@ -292,18 +285,18 @@ class Desk:
         asked = call.asked
         if isinstance(call.result, ClassifiedFailure):
             if call.result.failure is FailureClass.TRANSIENT:
-                self._provider.failed(call.result.reason, self._clock())
+                self._breakers.judge.failed(call.result.reason, self._clock())
             elif call.result.failure is FailureClass.CONTENT:
-                self._provider.answered()
+                self._breakers.judge.answered()
             self._fail(self._backlog.head(asked.pending.key), call.result, asked.view)
             return
-        self._provider.answered()
+        self._breakers.judge.answered()
         segment = len(asked.pending.judged)
         match guard(call.result, asked.event, asked.view, self._limits, asked.attempt, segment):
             case Accepted(operations):
                 self._judged(asked, operations)
             case Waits(reason):
-                self._fail(asked.pending, ClassifiedFailure(_blame(asked.view), reason), asked.view)
+                self._fail(asked.pending, ClassifiedFailure(blame(asked.view), reason), asked.view)
             case Refused(rejections):
                 rejected = (*asked.rejected, *rejections)
                 # A refusal is kept even when the next judgment never comes.
@@ -313,7 +306,7 @@ class Desk:
                     again = replace(asked, pending=refused, rejected=rejected, attempt=asked.attempt + 1)
                     self._calls.start(again)
                 else:
-                    failure = ClassifiedFailure(FailureClass.CONTENT, _refusals(rejected))
+                    failure = ClassifiedFailure(FailureClass.CONTENT, refusals(rejected))
                     self._park(refused, failure, asked.view)
 
     def _judged(self, asked: Asked, operations: tuple[JudgedOperation, ...], judge: str | None = None) -> None:
@@ -356,7 +349,7 @@ class Desk:
     def _unseen(self, failure: ClassifiedFailure) -> None:
         """Count a failure of what is searched and read."""
         if failure.failure is FailureClass.TRANSIENT:
-            self._memory.failed(failure.reason, self._clock())
+            self._breakers.memory.failed(failure.reason, self._clock())
 
     def _fail(self, event: Pending, failure: ClassifiedFailure, view: View | None = None) -> None:
         later = event.after(failure, self._clock(), self._limits)
@@ -394,20 +387,3 @@ class Desk:
         reach("judgment.after")
         self._asked.discard(event.key)
         self._markers.leave(event.arrival.coordinates)
-
-
-def _blame(view: View) -> FailureClass:
-    """The class of the failed reads together: one that will not pass by itself decides."""
-    classes = {read.outcome.failure for read in view.failed_reads() if isinstance(read.outcome, Failed)}
-    order = (FailureClass.CONTENT, FailureClass.UNKNOWN)
-    return next((found for found in order if found in classes), FailureClass.TRANSIENT)
-
-
-def _failures(view: View) -> str:
-    reasons = (read.outcome.reason for read in view.reads if isinstance(read.outcome, Failed))
-    return "memory could not be searched: " + "; ".join(dict.fromkeys(reasons))
-
-
-def _refusals(rejected: Sequence[Rejection]) -> str:
-    told = (f"{rejection.rule}: {rejection.reason}" for rejection in rejected)
-    return "the judge's answers were refused: " + "; ".join(told)

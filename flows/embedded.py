@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +18,6 @@ from bytewax.testing import run_main
 
 from connectors.lock import exclusive
 from connectors.markers import Markers
-from connectors.message import ORIGIN, Outgoing
 from connectors.topic_file import Place, TopicFile, utc_now
 from connectors.topic_flow import TopicSink, TopicSource
 from flows.apply import StoreSink, apply
@@ -28,31 +25,20 @@ from flows.daemons import Daemons
 from flows.data_folder import DataFolder, check_positions
 from flows.decide import decide
 from flows.desk import Desk
+from flows.intake import Intake, Line
 from flows.judge.calls import Calls
 from flows.judge.contract import Judge
-from flows.overlay import Overlay
-from flows.parse import read_event, read_operation
+from flows.parse import read_event
+from flows.resume import resume
 from flows.retrieve.look import Looker
 from flows.tally import Tally
 from flows.taps import EventsTap, OperationsTap, PacedTap, Signals
 from flows.vitals import Vitals
 from store import Store
 from store.commit import StoreWriter
-from store.derive import Applied
-from store.schema import Arrival, Coordinates, Decision, LookfirstError, Settings, StoreError, TopicError
-from store.schema.event import key_of
+from store.schema import Arrival, Coordinates, LookfirstError, Settings, StoreError, TopicError
 
-_PRODUCED_AT_ONCE = 256
-_TAKEN_AT_MOST = 4 * _PRODUCED_AT_ONCE
 _PACED_EPOCH = timedelta(milliseconds=5)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of input with where it was read."""
-
-    text: str
-    origin: str
 
 
 class Watcher(Protocol):
@@ -126,18 +112,19 @@ class EmbeddedRun:
             held.enter_context(exclusive(self.folder.recovery))
             readers = held.enter_context(Daemons(self.settings.readers, "read"))
             callers = held.enter_context(Daemons(self.settings.inflight if self.judge.remote else 0, "judge"))
+            self.folder.check_state()
             store = self.folder.store(create=True)
             self._markers = markers = Markers(self.folder.recovery / "in_flight.json")
             # However it ends from here on, unless the process is killed, nobody is to blame for it.
             held.callback(markers.end)
             self._topics = {name: self.folder.topic(name) for name in ("events", "operations")}
             flows = self._flows(store, markers, readers, callers)
-            taken: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
-            reader = self._thread("read", self._read, lines, taken)
+            intake = Intake(self.signals.stopping)
+            reader = self._thread("read", intake.read, lines)
             # A read from a terminal or a pipe cannot be called off; the process does not wait for it.
             reader.daemon = True
             threads = [
-                self._thread("produce", self._produce, taken),
+                self._thread("produce", self._produce, intake),
                 *(self._thread(flow[0], self._engine, *flow) for flow in flows),
             ]
             for thread in (reader, *threads):
@@ -160,7 +147,7 @@ class EmbeddedRun:
         events, operations = self.folder.topic("events"), self.folder.topic("operations")
         reached = check_positions(store, operations)
         tally.applied_to = tally.followed_to = reached
-        overlay = self._emitted(operations, reached)
+        overlay = resume(operations, reached, store.record, markers)
         reading = self.watched(store) if self.watched else store
         looker = Looker(reading, overlay, settings, readers)
         self._desk = desk = Desk(
@@ -204,43 +191,9 @@ class EmbeddedRun:
         )
         return [("decide", deciding, epoch), ("apply", applying, epoch)]
 
-    def _emitted(self, operations: TopicFile, reached: int) -> Overlay:
-        """Decisions that were emitted before this run and are not applied: they are not asked for again."""
-        overlay = Overlay()
-        place = operations.place_of(reached)
-        while True:
-            found, place = operations.read(place, _PRODUCED_AT_ONCE)
-            if not found:
-                return overlay
-            for incoming in found:
-                read = read_operation(incoming)
-                if isinstance(read, Applied) and isinstance(read.message, Decision):
-                    overlay.add(read.message)
-
-    def _read(self, lines: Iterable[Line], taken: queue.SimpleQueue[Line | None]) -> None:
-        """Take lines as they come; a pipe may be slow, and nobody waits for the next line to use the last."""
+    def _produce(self, intake: Intake) -> None:
         try:
-            for line in lines:
-                taken.put(line)
-                if self.signals.stopping.is_set():
-                    break
-                while taken.qsize() > _TAKEN_AT_MOST:
-                    time.sleep(0.01)
-        finally:
-            taken.put(None)
-
-    def _produce(self, taken: queue.SimpleQueue[Line | None]) -> None:
-        """Append what was taken, also when the run is stopped: a line of a pipe cannot be read again."""
-        topic = self.folder.topic("events")
-        more = True
-        try:
-            while more:
-                batch = _available(taken, self.signals.stopping)
-                more = bool(batch) and batch[-1] is not None
-                messages = [produced(line) for line in batch if line is not None]
-                if messages:
-                    topic.append(messages)
-                    self.tally.produced += len(messages)
+            intake.append(self.folder.topic("events"), self._count_produced)
         finally:
             self.signals.input_closed.set()
 
@@ -273,6 +226,9 @@ class EmbeddedRun:
     def _memory_failed(self) -> None:
         raise StoreError(f"A paced run needs memory, which failed: {self.tally.memory_failure}.")
 
+    def _count_produced(self, count: int) -> None:
+        self.tally.produced += count
+
     def _count_read(self, count: int, place: Place) -> None:
         self.tally.read += count
         self.tally.read_to = place.offset
@@ -295,25 +251,6 @@ def _fetch(events: TopicFile, places: Sequence[Coordinates]) -> list[Arrival]:
     if len(found) < len(read):
         raise TopicError(f"{events.path} was changed: what was an event there is none any more.")
     return found
-
-
-def _available(taken: queue.SimpleQueue[Line | None], stopping: threading.Event) -> list[Line | None]:
-    """The next lines, at least one; nothing when the run is stopping and all that was taken is used."""
-    batch: list[Line | None] = []
-    while not batch:
-        try:
-            batch.append(taken.get(timeout=0.1))
-        except queue.Empty:
-            if stopping.is_set():
-                return []
-    while batch[-1] is not None and len(batch) < _PRODUCED_AT_ONCE and not taken.empty():
-        batch.append(taken.get())
-    return batch
-
-
-def produced(line: Line) -> Outgoing:
-    """The message of a line, keyed by its thread; what names none goes as it is, to become a dead letter."""
-    return Outgoing(key_of(line.text), line.text, {ORIGIN: line.origin})
 
 
 @contextmanager

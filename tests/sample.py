@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from flows.data_folder import DataFolder
-from flows.embedded import EmbeddedRun, Line
+from flows.embedded import EmbeddedRun
+from flows.intake import Line
 from flows.judge.rules import RulesJudge
 from flows.tally import Tally
 from store import Store

@@ -12,7 +12,8 @@ import pytest
 from connectors.lock import exclusive
 from connectors.topic_file import TopicFile
 from flows.data_folder import DataFolder
-from flows.embedded import EmbeddedRun, Line
+from flows.embedded import EmbeddedRun
+from flows.intake import Line
 from flows.judge.rules import RulesJudge
 from store.commit import StoreWriter
 from store.memory import Memory

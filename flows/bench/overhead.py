@@ -14,7 +14,8 @@ from typing import Any
 
 from flows.bench.generate import Generator, fill
 from flows.data_folder import DataFolder
-from flows.embedded import EmbeddedRun, Line
+from flows.embedded import EmbeddedRun
+from flows.intake import Line
 from flows.judge.contract import Judge
 from store import Store
 from store.schema import Settings

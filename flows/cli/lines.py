@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from flows.embedded import Line
+from flows.intake import Line
 from store.schema import UsageError
 
 STDIN: Final = "-"

@@ -1,0 +1,57 @@
+"""What earlier runs have left: Decisions that are not applied yet, and suspects that may be settled."""
+
+from __future__ import annotations
+
+import logging
+
+from connectors.markers import Markers
+from connectors.topic_file import TopicFile
+from flows.overlay import Overlay
+from flows.parse import read_operation
+from store.derive import Applied
+from store.record import Record
+from store.schema import Coordinates, Decision, Parked
+
+_READ_AT_ONCE = 256
+"""Messages read in one go (count)."""
+
+_log = logging.getLogger(__name__)
+
+
+def resume(operations: TopicFile, reached: int, record: Record, markers: Markers) -> Overlay:
+    """Take up what is on the operations topic from where the record has reached.
+
+    Its Decisions become the overlay, so that no event of theirs is asked for again. Suspects of which is known
+    what became are cleared: they never come to the desk again.
+    """
+    overlay = Overlay()
+    settled: set[Coordinates] = set()
+    place = operations.place_of(reached)
+    while True:
+        found, place = operations.read(place, _READ_AT_ONCE)
+        if not found:
+            break
+        for incoming in found:
+            read = read_operation(incoming)
+            if isinstance(read, Applied) and isinstance(read.message, Decision | Parked):
+                settled.add(read.message.arrival.coordinates)
+                if isinstance(read.message, Decision):
+                    overlay.add(read.message)
+    _clear(markers, record, overlay, settled)
+    return overlay
+
+
+def _clear(markers: Markers, record: Record, overlay: Overlay, settled: set[Coordinates]) -> None:
+    rows = record.events(suspect.event for suspect in markers.suspects)
+    for suspect in markers.suspects:
+        row = rows.get(suspect.event)
+        # A row that is only parked may be of an earlier arrival: this one was brought back, and is to be judged.
+        parked = row is not None and row.seq == suspect.place.offset
+        if suspect.place in settled or suspect.event in overlay or parked or (row and row.decision):
+            markers.clear(suspect.place)
+    markers.write()
+    if markers.unclean:
+        _log.warning(
+            "the last run left no word when it ended; %d events that were under way are judged one at a time",
+            len(markers),
+        )

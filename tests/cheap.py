@@ -1,0 +1,150 @@
+"""A desk whose reads cost nothing: for tests of what it does with many events, not of what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from connectors.markers import Markers
+from connectors.topic_file import Place, TopicFile
+from flows.daemons import Daemons
+from flows.desk import Desk, Settled
+from flows.judge.calls import Calls
+from flows.judge.contract import Judge
+from flows.overlay import Overlay
+from flows.parse import read_event
+from flows.pending import Held, Pending
+from flows.retrieve.look import Looker
+from flows.retrieve.plan import plan
+from store.record import Record
+from store.schema import (
+    Arrival,
+    Coordinates,
+    Decision,
+    Empty,
+    Event,
+    EventRow,
+    Read,
+    Settings,
+    View,
+)
+from tests.workplace import START
+
+
+class EmptyRecord(Record):
+    """Knows no event."""
+
+    def __init__(self) -> None:
+        pass
+
+    def events(self, ids: Iterable[str]) -> dict[str, EventRow]:
+        return {}
+
+
+class EmptyLooker(Looker):
+    """Finds nothing, at once."""
+
+    def __init__(self, limits: Settings) -> None:
+        self._limits = limits
+
+    def look(self, wave: Sequence[Arrival], known: Mapping[str, EventRow]) -> list[View]:
+        return [self._view(arrival.event) for arrival in wave]
+
+    def ask_ahead(self, events: Sequence[Arrival]) -> None:
+        pass
+
+    def ask_segments(self, segments: Sequence[Arrival]) -> None:
+        pass
+
+    def forget(self, event: str) -> None:
+        pass
+
+    def _view(self, event: Event) -> View:
+        names = ("text", "thread", "standby_tasks", "standby_people")
+        return View(
+            event=event.uid,
+            queries=plan(event, self._limits),
+            reads=tuple(Read(name=name, outcome=Empty()) for name in names),
+        )
+
+
+class NoOverlay(Overlay):
+    """Keeps nothing, as if everything were applied at once."""
+
+    def add(self, decision: Decision) -> None:
+        pass
+
+
+@dataclass
+class CheapDesk:
+    """A desk with a clock of its own, fed from a topic file as far as it has room."""
+
+    topic: TopicFile
+    judge: Judge
+    limits: Settings
+    path: Path
+    threads: Daemons | None = None
+    clock: Callable[[], datetime] | None = None
+    now: datetime = START
+    settled: list[Settled] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.place: Place = self.topic.start
+        self.markers = Markers(self.path / "in_flight.json")
+        self.desk = Desk(
+            EmptyRecord(),
+            EmptyLooker(self.limits),
+            NoOverlay(),
+            Calls(self.judge, self.limits.judge_timeout, self.threads),
+            self.judge.name,
+            self.limits,
+            self.clock or (lambda: self.now),
+            self.markers,
+            self.fetch,
+        )
+
+    def fetch(self, places: Sequence[Coordinates]) -> list[Arrival]:
+        """Held events, read again from the topic."""
+        found = [read_event(incoming) for incoming in self.topic.fetch([place.offset for place in places])]
+        assert all(isinstance(each, Arrival) for each in found)
+        return found  # type: ignore[return-value]
+
+    def read(self) -> int:
+        """Hand over as much as there is room for; returns how many events that were."""
+        room = self.desk.room()
+        if not room.messages:
+            return 0
+        found, self.place = self.topic.read(self.place, room.messages, room.size)
+        arrivals = [read_event(incoming) for incoming in found]
+        self.desk.take("owner", [Pending(each) for each in arrivals if isinstance(each, Arrival)])
+        return len(found)
+
+    def work(self) -> list[Settled]:
+        """Read and work as long as something is due now."""
+        settled: list[Settled] = []
+        while True:
+            read = self.read()
+            due = self.desk.next_at("owner")
+            if due is not None and due <= self.now:
+                self.desk.work()
+                settled += self.desk.collect("owner")
+            elif not read:
+                self.settled += settled
+                return settled
+
+    def poll(self) -> None:
+        """See what has become of judgments that are under way, and work on."""
+        self.desk.work()
+        self.settled += self.desk.collect("owner")
+        self.work()
+
+    def pass_time(self, seconds: float) -> list[Settled]:
+        """Let time pass, then work."""
+        self.now += timedelta(seconds=seconds)
+        return self.work()
+
+    def state(self) -> tuple[Pending | Held, ...]:
+        """What a snapshot would keep."""
+        return self.desk.pending("owner")
