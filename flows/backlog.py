@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from flows.pending import Held, Pending, backoff
@@ -120,6 +120,12 @@ class Backlog:
     def failing(self) -> int:
         """Events behind one that fails, or held behind it (count)."""
         return sum(len(t.waiting) + len(t.held) for t in self._threads.values() if t.failing)
+
+    def wake(self) -> None:
+        """Whoever waits out a delay may be tried at once: what they waited for is well again."""
+        for thread in self._threads.values():
+            if thread.waiting and thread.waiting[0].not_before:
+                thread.waiting[0] = replace(thread.waiting[0], not_before=None)
 
     def replace(self, event: Pending) -> None:
         """Put an event in the place of the first one of its thread."""

@@ -47,10 +47,12 @@ class Breaker:
             self._since = self._since or now
             self._pauses += 1
 
-    def answered(self) -> None:
-        """The provider answered, whatever it said."""
+    def answered(self) -> bool:
+        """The provider answered, whatever it said; returns whether that ends a pause."""
+        paused = self._retry_at is not None
         self._failures = self._pauses = 0
         self._reason = self._since = self._retry_at = None
+        return paused
 
     def vitals(self, now: datetime) -> BreakerVitals:
         """How the provider is."""

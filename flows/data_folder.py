@@ -78,8 +78,10 @@ class DataFolder:
 def check_positions(store: Store, operations: TopicFile) -> int:
     """The offset the record has reached; raises StoreError when it is not a store of this topic."""
     reached = 0
+    # In this order: beside a run, what has been applied by now is on the topic by then.
+    places = store.record.positions()
     end = operations.end().offset
-    for place in store.record.positions():
+    for place in places:
         if place.topic != operations.name:
             continue
         if place.topic_id != operations.id:

@@ -16,8 +16,8 @@ from itertools import islice
 from connectors.markers import Markers
 from connectors.topic_flow import Room
 from flows.backlog import Backlog, Fetch
-from flows.breaker import Breakers
-from flows.judge.calls import Asked, Call, Calls
+from flows.breaker import Breaker, Breakers
+from flows.calls import Asked, Call, Calls
 from flows.judge.guard import Accepted, Refused, Waits, guard
 from flows.long_events import LongEvents
 from flows.overlay import Overlay
@@ -267,7 +267,7 @@ class Desk:
             self._unseen(failure)
             self._fail(asked.pending, failure, asked.view)
         else:
-            self._breakers.memory.answered()
+            self._answered(self._breakers.memory)
             self._calls.start(asked)
 
     def _finish(self) -> int:
@@ -287,10 +287,10 @@ class Desk:
             if call.result.failure is FailureClass.TRANSIENT:
                 self._breakers.judge.failed(call.result.reason, self._clock())
             elif call.result.failure is FailureClass.CONTENT:
-                self._breakers.judge.answered()
+                self._answered(self._breakers.judge)
             self._fail(self._backlog.head(asked.pending.key), call.result, asked.view)
             return
-        self._breakers.judge.answered()
+        self._answered(self._breakers.judge)
         segment = len(asked.pending.judged)
         match guard(call.result, asked.event, asked.view, self._limits, asked.attempt, segment):
             case Accepted(operations):
@@ -350,6 +350,10 @@ class Desk:
         """Count a failure of what is searched and read."""
         if failure.failure is FailureClass.TRANSIENT:
             self._breakers.memory.failed(failure.reason, self._clock())
+
+    def _answered(self, provider: Breaker) -> None:
+        if provider.answered():
+            self._backlog.wake()
 
     def _fail(self, event: Pending, failure: ClassifiedFailure, view: View | None = None) -> None:
         later = event.after(failure, self._clock(), self._limits)

@@ -21,12 +21,12 @@ from connectors.markers import Markers
 from connectors.topic_file import Place, TopicFile, utc_now
 from connectors.topic_flow import TopicSink, TopicSource
 from flows.apply import StoreSink, apply
+from flows.calls import Calls
 from flows.daemons import Daemons
 from flows.data_folder import DataFolder, check_positions
 from flows.decide import decide
 from flows.desk import Desk
 from flows.intake import Intake, Line
-from flows.judge.calls import Calls
 from flows.judge.contract import Judge
 from flows.parse import read_event
 from flows.resume import resume

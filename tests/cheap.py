@@ -9,9 +9,9 @@ from pathlib import Path
 
 from connectors.markers import Markers
 from connectors.topic_file import Place, TopicFile
+from flows.calls import Calls
 from flows.daemons import Daemons
 from flows.desk import Desk, Settled
-from flows.judge.calls import Calls
 from flows.judge.contract import Judge
 from flows.overlay import Overlay
 from flows.parse import read_event

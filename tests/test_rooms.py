@@ -119,7 +119,15 @@ def test_judges_import_no_part_of_the_store_that_reads_or_writes() -> None:
 @pytest.mark.promise("R02")
 def test_looking_imports_neither_judges_nor_the_writer() -> None:
     """What looks has no way to write and does not know who will judge."""
-    allowed = ("flows.retrieve", "flows.overlay", "store.Store", "store.schema", "store.memory", "store.record")
+    allowed = (
+        "flows.retrieve",
+        "flows.overlay",
+        "flows.daemons",
+        "store.Store",
+        "store.schema",
+        "store.memory",
+        "store.record",
+    )
     assert set() == strangers("flows/retrieve", *allowed, "store.identifiers")
 
 

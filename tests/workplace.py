@@ -11,9 +11,9 @@ from typing import Any
 
 from connectors.markers import Markers
 from flows.apply import record_positions
+from flows.calls import Calls
 from flows.daemons import Daemons
 from flows.desk import Desk, Repeated, Settled
-from flows.judge.calls import Calls
 from flows.judge.contract import (
     Answer,
     Proposal,
