@@ -3,8 +3,9 @@
 VENV := .venv
 BIN := $(VENV)/bin
 DATA := data/demo
+KILLS := 200
 
-.PHONY: help demo test test-all check bench format clean
+.PHONY: help demo test test-all soak check bench format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the chores
@@ -30,6 +31,9 @@ test: $(VENV)/installed  ## the tests that need no service and little time
 
 test-all: $(VENV)/installed  ## all tests
 	$(BIN)/python -m pytest
+
+soak: $(VENV)/installed  ## kill runs 200 times (KILLS=n) and at every failpoint, and count what was lost
+	$(BIN)/python -m tests.soak --kills $(KILLS)
 
 check: $(VENV)/installed  ## format, lint and types
 	$(BIN)/ruff format --check .

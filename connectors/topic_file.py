@@ -91,8 +91,7 @@ class TopicFile:
         """
         found: list[Incoming] = []
         end = None if size is None else place.byte + size
-        if place.offset >= self._marks[-1].offset + _MARK_EVERY:
-            self._marks.append(place)
+        self._mark(place)
         with self.path.open("rb") as file:
             file.seek(place.byte)
             while len(found) < limit and (end is None or place.byte < end or not found):
@@ -109,7 +108,7 @@ class TopicFile:
         with self.path.open("rb") as file:
             place = self._start
             for offset in offsets:
-                place = max(place, self._marks[bisect_right(self._marks, offset, key=_offset) - 1], key=_offset)
+                place = max(place, self._mark_before(offset), key=_offset)
                 line = b""
                 file.seek(place.byte)
                 while place.offset <= offset:
@@ -124,10 +123,11 @@ class TopicFile:
 
     def place_of(self, offset: int) -> Place:
         """The place of an offset, found by walking the file; raises TopicError when it is past the end."""
-        place = self._start
+        place = self._mark_before(offset)
         with self.path.open("rb") as file:
             file.seek(place.byte)
             while place.offset < offset:
+                self._mark(place)
                 line = file.readline()
                 if not line.endswith(b"\n"):
                     raise TopicError(
@@ -150,14 +150,18 @@ class TopicFile:
         except OSError as error:
             raise TopicError(f"Cannot open the topic file {self.path}: {error.strerror}.") from error
         with os.fdopen(descriptor, "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            self._drop_torn_line(file)
-            if file.seek(0, os.SEEK_END) == 0:
-                # Begins with _HEADER, by which a header that was torn is known again.
-                header = {"format": FORMAT, "topic": self.name, "id": uuid.uuid4().hex}
-                file.write(json.dumps(header).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                self._drop_torn_line(file)
+                if file.seek(0, os.SEEK_END) == 0:
+                    # Begins with _HEADER, by which a header that was torn is known again.
+                    header = {"format": FORMAT, "topic": self.name, "id": uuid.uuid4().hex}
+                    _write_at(file.fileno(), json.dumps(header).encode() + b"\n", 0)
+            except OSError as error:
+                raise TopicError(
+                    f"Cannot use the topic file {self.path}: {error.strerror}; free some space, or check its "
+                    "permissions."
+                ) from error
             yield file
 
     def _drop_torn_line(self, file: BinaryIO) -> None:
@@ -189,7 +193,9 @@ class TopicFile:
         if topic != self.name:
             raise TopicError(f"{self.path} holds the topic {topic}, not {self.name}.")
         if written != FORMAT:
-            raise TopicError(f"{self.path} has format {written}, this release reads {FORMAT}.")
+            raise TopicError(
+                f"{self.path} has format {written}, this release reads {FORMAT}; use the release that wrote it."
+            )
         return topic_id, Place(0, len(line))
 
     def _find_end(self, file: BinaryIO) -> Place:
@@ -203,12 +209,20 @@ class TopicFile:
         for line in file:
             if not line.endswith(b"\n"):
                 break
+            self._mark(place)
             place = Place(place.offset + 1, place.byte + len(line))
             if line.startswith(b'{"at": "'):
                 last = line
         if last:
             self._last = max(self._message(last, 0).arrived, self._last or datetime.min.replace(tzinfo=UTC))
         return place
+
+    def _mark(self, place: Place) -> None:
+        if place.offset >= self._marks[-1].offset + _MARK_EVERY:
+            self._marks.append(place)
+
+    def _mark_before(self, offset: int) -> Place:
+        return self._marks[bisect_right(self._marks, offset, key=_offset) - 1]
 
     def _message(self, line: bytes, offset: int) -> Incoming:
         try:

@@ -99,11 +99,13 @@ class _MemoryPart(StatefulSinkPartition[ReadOperation, None]):
         try:
             self._tally.followed_to = self._writer.follow()
             self._tally.memory_failure = None
-            self._writer.maintain()
+            self._writer.upkeep.maintain()
         except Exception as error:
             # Memory is a copy: the record does not wait for it, it lags and catches up with the next epoch.
-            self._tally.memory_failure = f"{type(error).__name__}: {error}"
-            _log.warning("memory could not follow the record: %s", self._tally.memory_failure)
+            failure = f"{type(error).__name__}: {error}"
+            if failure != self._tally.memory_failure:
+                _log.warning("memory could not follow the record: %s", failure)
+            self._tally.memory_failure = failure
 
 
 def record_positions(batch: Iterable[ReadOperation], topic: str, topic_id: str) -> list[Position]:

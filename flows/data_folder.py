@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,8 @@ from store import Store, open_store
 from store.schema import FORMAT, Settings, StoreError
 
 _RECOVERY_PARTITIONS = 4
+
+_CAUSE = re.compile(r'Some\("([^"]+)"\)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,14 @@ class DataFolder:
             making.mkdir(parents=True, exist_ok=True)
             for leftover in making.iterdir():
                 leftover.unlink()
-            init_db_dir(making, _RECOVERY_PARTITIONS)
+            try:
+                init_db_dir(making, _RECOVERY_PARTITIONS)
+            except BaseException as error:
+                # The engine's panics are no Exceptions.
+                raise StoreError(
+                    f"The state in {making} cannot be made: {state_fault(error)}; free some space, or check its "
+                    "permissions."
+                ) from error
             making.rename(folder)
         return RecoveryConfig(str(folder), timedelta(0))
 
@@ -67,12 +77,23 @@ class DataFolder:
                 making.replace(mark)
             written = mark.read_text(encoding="utf-8").strip()
         except OSError as error:
-            raise StoreError(f"Cannot use {mark}: {error.strerror}.") from error
+            raise StoreError(
+                f"Cannot use {mark}: {error.strerror}; free some space, or check its permissions."
+            ) from error
         if written != str(FORMAT):
             raise StoreError(
                 f"The state in {self.recovery} has format {written}, this release reads {FORMAT}; use the release "
                 "that wrote it, or delete the folder: events are then read again and none is decided twice."
             )
+
+
+def state_fault(error: BaseException) -> str | None:
+    """What the engine says of its own store when it panics, such as `disk I/O error`; None for other errors."""
+    told = str(error)
+    if isinstance(error, Exception) and "Sqlite" not in told:
+        return None
+    found = _CAUSE.search(told)
+    return found[1] if found else told
 
 
 def check_positions(store: Store, operations: TopicFile) -> int:

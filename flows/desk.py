@@ -255,8 +255,8 @@ class Desk:
 
     def _ask(self, asked: Asked) -> None:
         """Have an event judged, unless it says nothing or was not looked for."""
-        if asked.event.is_blank:
-            # Nothing was said: no judge is asked (N3).
+        if asked.event.is_blank or (asked.pending.judged and not asked.event.text.strip()):
+            # Nothing was said, or nothing more: no judge is asked (N3).
             uid, segment = asked.event.uid, len(asked.pending.judged)
             made = operation_id(uid, segment, 0)
             nothing = NotATask(id=made, segment=segment, number=0, reason="the event has no text")

@@ -23,11 +23,12 @@ from connectors.topic_flow import TopicSink, TopicSource
 from flows.apply import StoreSink, apply
 from flows.calls import Calls
 from flows.daemons import Daemons
-from flows.data_folder import DataFolder, check_positions
+from flows.data_folder import DataFolder, check_positions, state_fault
 from flows.decide import decide
 from flows.desk import Desk
 from flows.intake import Intake, Line
 from flows.judge.contract import Judge
+from flows.maintain import writer_of
 from flows.parse import read_event
 from flows.resume import resume
 from flows.retrieve.look import Looker
@@ -35,7 +36,6 @@ from flows.tally import Tally
 from flows.taps import EventsTap, OperationsTap, PacedTap, Signals
 from flows.vitals import Vitals
 from store import Store
-from store.commit import StoreWriter
 from store.schema import Arrival, Coordinates, LookfirstError, Settings, StoreError, TopicError
 
 _PACED_EPOCH = timedelta(milliseconds=5)
@@ -134,7 +134,9 @@ class EmbeddedRun:
                     thread.join(0.1)
                     if watcher:
                         watcher.update(self.tally)
-            self._catch_up(store)
+            if self.tally.memory_failure:
+                # It may have failed with the last epoch: one more try, then the run says that it lags.
+                self._follow(store)
         if watcher:
             watcher.update(self.tally)
         self._raise_first_error()
@@ -146,7 +148,8 @@ class EmbeddedRun:
         settings, tally = self.settings, self.tally
         events, operations = self.folder.topic("events"), self.folder.topic("operations")
         reached = check_positions(store, operations)
-        tally.applied_to = tally.followed_to = reached
+        tally.applied_to = reached
+        self._follow(store)
         overlay = resume(operations, reached, store.record, markers)
         reading = self.watched(store) if self.watched else store
         looker = Looker(reading, overlay, settings, readers)
@@ -173,15 +176,7 @@ class EmbeddedRun:
             tally,
             settings.buckets,
         )
-        writer = StoreWriter(
-            store.tables,
-            store.record,
-            store.memory,
-            settings.unindexed_rows,
-            settings.fragments,
-            settings.versions_for,
-            settings.upkeep_seconds,
-        )
+        writer = writer_of(store, settings)
         applying = apply(
             TopicSource(
                 operations, OperationsTap(self.signals), settings.source_batch, operations.place_of(reached)
@@ -214,14 +209,15 @@ class EmbeddedRun:
             self._errors.append(error)
             self.stop()
 
-    def _catch_up(self, store: Store) -> None:
-        """Memory may have failed with the last epoch: one more try, then the run says that it lags."""
-        if self.tally.memory_failure:
-            try:
-                store.memory.follow(store.record)
-                self.tally.memory_failure = None
-            except Exception as error:
-                self.tally.memory_failure = f"{type(error).__name__}: {error}"
+    def _follow(self, store: Store) -> None:
+        """Let memory follow what is applied already: a kill or an interrupted rebuild may have left it behind."""
+        try:
+            self.tally.followed_to = store.memory.follow(store.record)
+            self.tally.memory_failure = None
+        except Exception as error:
+            places = store.record.positions()
+            self.tally.followed_to = sum(place.next_offset for place in places if place.part == "memory")
+            self.tally.memory_failure = f"{type(error).__name__}: {error}"
 
     def _memory_failed(self) -> None:
         raise StoreError(f"A paced run needs memory, which failed: {self.tally.memory_failure}.")
@@ -237,11 +233,20 @@ class EmbeddedRun:
         self.tally.written += count
 
     def _raise_first_error(self) -> None:
+        """The first fault that has a sentence of its own; what else went wrong mostly followed from it."""
         for error in self._errors:
             cause: BaseException | None = error
             while cause is not None and not isinstance(cause, LookfirstError):
                 cause = cause.__cause__
-            raise cause or error
+            if cause is not None:
+                raise cause
+        for error in self._errors:
+            if (fault := state_fault(error)) is None:
+                raise error
+            raise StoreError(
+                f"The state in {self.folder.recovery} cannot be kept: {fault}; free some space, or check its "
+                "permissions, and run again: nothing is lost."
+            ) from error
 
 
 def _fetch(events: TopicFile, places: Sequence[Coordinates]) -> list[Arrival]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -13,11 +13,23 @@ from store.derive import Applied, Derived, decision_row, derive
 from store.memory import Memory
 from store.merge import fold_person, fold_task
 from store.record import Record, Thread
-from store.schema import Change, Coordinates, Decision, EventRow, Frozen, Position, SessionEntry, TaskRow, Version
+from store.schema import (
+    Change,
+    Coordinates,
+    Decision,
+    EventRow,
+    Frozen,
+    Position,
+    SessionEntry,
+    StoreError,
+    TaskRow,
+    Version,
+)
 from store.schema.change import ChangeRow, change_id
 from store.schema.failpoint import reach
 from store.sql import chunked, is_in
-from store.tables import MEMORY, RECORD, Tables
+from store.tables import RECORD, Tables, cause_of
+from store.upkeep import Upkeep
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +77,31 @@ def first_wins(batch: Iterable[Applied], known: Mapping[str, tuple[int, int]]) -
 
 
 @dataclass(slots=True)
-class _Wear:
-    """How much a table has been written since it was last optimised."""
-
-    rows: int = 0
-    commits: int = 0
-    size: int = 0
-
-
-@dataclass(slots=True)
 class StoreWriter:
     """Applies messages in batches. There is one of it for a store, behind the store's lock."""
 
     tables: Tables
     record: Record
     memory: Memory
-    unindexed_rows: int
-    """Rows written to a table before it is optimised (rows), while the table is small."""
-    fragments: int
-    """Commits to a table before it is optimised (commits), while the table is small."""
-    _wear: dict[str, _Wear] = field(default_factory=lambda: defaultdict(_Wear))
+    upkeep: Upkeep
 
     def commit(self, batch: Sequence[Applied], positions: Sequence[Position]) -> CommitReport:
         """Apply a batch of one or more epochs, in the order of its offsets, as one commit.
 
         Tables are written in a fixed order: changes, tasks, people, sessions, decisions, events, and last the
         applied positions. Wherever it is interrupted, applying the same messages again gives the same rows.
+
+        Raises StoreError when the database cannot, as on a full disk.
         """
+        try:
+            return self._commit(batch, positions)
+        except (OSError, RuntimeError) as error:
+            raise StoreError(
+                f"The store in {self.tables.path} cannot be written: {cause_of(error)}; free some space, or check "
+                "its permissions, and run again: nothing is lost."
+            ) from error
+
+    def _commit(self, batch: Sequence[Applied], positions: Sequence[Position]) -> CommitReport:
         batch = list({(a.coordinates.partition, a.coordinates.offset): a for a in batch}.values())
         decisions = [a.message.id for a in batch if isinstance(a.message, Decision)]
         standing = first_wins(batch, self._known(decisions))
@@ -117,39 +127,11 @@ class StoreWriter:
 
     def follow(self) -> int:
         """Let memory follow the record; returns the offset it has reached, added up over partitions."""
-        self._wear["memory"].commits += 1
         reach("commit.memory.before")
         reached = self.memory.follow(self.record)
         reach("commit.memory.after")
+        self.upkeep.wrote("memory")
         return reached
-
-    def maintain(self) -> list[str]:
-        """Optimise the tables that were written enough since they last were; returns their names.
-
-        Rewriting is put off as a table grows, so that all of it together stays linear in what was written.
-        """
-        unindexed = self.tables["memory"].index_stats("text_idx")
-        if unindexed is not None:
-            self._wear["memory"].rows = unindexed.num_unindexed_rows
-            self._wear["memory"].size = unindexed.num_indexed_rows
-        worn = [
-            name
-            for name, wear in self._wear.items()
-            if wear.rows >= max(self.unindexed_rows, wear.size // 8)
-            or (wear.commits >= self.fragments and wear.rows >= wear.size // 32)
-        ]
-        for name in worn:
-            self._optimize(name)
-        return worn
-
-    def optimize_all(self) -> None:
-        """Optimise every table, worn or not."""
-        for name in [*RECORD, *MEMORY]:
-            self._optimize(name)
-
-    def _optimize(self, name: str) -> None:
-        self.tables[name].optimize()
-        self._wear[name] = _Wear(size=self.tables[name].count_rows())
 
     def _known(self, decisions: Iterable[str]) -> dict[str, tuple[int, int]]:
         standing = self.record.standing_offsets(decisions)
@@ -232,8 +214,7 @@ class StoreWriter:
         reach(f"commit.{name}.before")
         merge.when_not_matched_insert_all().execute(table)  # type: ignore[attr-defined]
         reach(f"commit.{name}.after")
-        self._wear[name].rows += table.num_rows
-        self._wear[name].commits += 1
+        self.upkeep.wrote(name, table.num_rows)
 
 
 def _change_row(change: Change, where: Coordinates) -> dict[str, object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -72,6 +74,8 @@ MEMORY: Mapping[str, TableSpec] = {
 }
 _ALL = {**RECORD, **MEMORY}
 
+_PLACE_IN_SOURCE = re.compile(r",? /\S+\.rs:\d+:\d+")
+
 
 @dataclass(slots=True)
 class Tables:
@@ -90,27 +94,41 @@ def open_tables(path: Path, *, create: bool) -> Tables:
     Raises StoreError when there is no store at `path` (and none is to be made), when it was written in another
     format, or when its folder cannot be used.
     """
-    if not create and not path.is_dir():
-        raise StoreError(f"There is no store in {path}; `lookfirst run --data …` makes one.")
     try:
+        if not create and not path.is_dir():
+            raise StoreError(f"There is no store in {path}; `lookfirst run --data …` makes one.")
         path.mkdir(parents=True, exist_ok=True)
         database = lancedb.connect(path, read_consistency_interval=timedelta(0))
         present = set(database.list_tables().tables)
         tables = Tables(path)
         for name, spec in _ALL.items():
-            if name in present:
+            if name in present and _is_made(path, name):
                 table = database.open_table(name)
                 _check_format(path, name, table)
             elif create:
+                shutil.rmtree(path / f"{name}.lance", ignore_errors=True)
                 table = database.create_table(name, schema=arrow_schema(spec.model))
             else:
                 raise StoreError(f"The store in {path} has no table {name}; run `lookfirst run` once.")
             tables._open[name] = table
-    except OSError as error:
-        raise StoreError(f"The store in {path} cannot be opened: {error}.") from error
-    if create:
-        _create_indexes(tables)
+        if create:
+            _create_indexes(tables)
+    except (OSError, RuntimeError) as error:
+        raise StoreError(
+            f"The store in {path} cannot be opened: {cause_of(error)}; free some space, check its permissions, or "
+            "make it anew with `lookfirst rebuild store`."
+        ) from error
     return tables
+
+
+def cause_of(error: Exception) -> str:
+    """What the database says went wrong, less its type names and the place in its own source."""
+    return _PLACE_IN_SOURCE.sub("", str(error).removeprefix("lance error: ")).rstrip(".")
+
+
+def _is_made(path: Path, name: str) -> bool:
+    """A table whose making was cut short, by a kill or a full disk, has a folder and no version yet."""
+    return any((path / f"{name}.lance" / "_versions").glob("*.manifest"))
 
 
 def _create_indexes(tables: Tables) -> None:

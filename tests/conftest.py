@@ -7,9 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from store.schema import Settings
 from tests.workplace import Script, Workplace
+
+# A law is about what comes out, not about how busy the machine is.
+settings.register_profile(
+    "lookfirst", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("lookfirst")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

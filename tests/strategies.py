@@ -32,6 +32,7 @@ from store.schema import (
     Query,
     Read,
     Restore,
+    Segmentation,
     Slice,
     TaskState,
     Update,
@@ -99,7 +100,10 @@ def decision(arrival: Arrival, operations: Iterable[JudgedOperation]) -> Decisio
         else operation
         for operation in given
     )
-    return Decision(arrival=arrival, view=view, operations=backed, judge="strategy/1")
+    last = max(operation.segment for operation in given)
+    spans = tuple((number * 100, number * 100 + 100) for number in range(last + 1))
+    segments = Segmentation(spans=spans, views=(view,) * last) if last else None
+    return Decision(arrival=arrival, view=view, segments=segments, operations=backed, judge="strategy/1")
 
 
 def applied(message: Message, offset: int, arrived: datetime = START) -> Applied:

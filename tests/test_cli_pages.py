@@ -13,7 +13,8 @@ from flows.cli.find import find_row, short_id
 from flows.cli.main import main
 from flows.cli.story import tell
 from flows.data_folder import DataFolder
-from flows.embedded import EmbeddedRun, Line
+from flows.embedded import EmbeddedRun
+from flows.intake import Line
 from flows.judge.contract import Answer, Proposal, ProposedCreate, ProposedMatch, ProposedNothing, ProposedUpdate
 from flows.parse import outgoing
 from store import Store, open_store

@@ -44,6 +44,7 @@ from store.schema import (
 )
 from store.schema.identity import operation_id, task_id
 from store.tables import RECORD, Tables
+from store.upkeep import Upkeep
 from tests.strategies import EVENTS, OPERATIONS, applied, batches, cuts, decision, histories
 from tests.test_merge_laws import reference
 from tests.workplace import START, rows_of
@@ -72,7 +73,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fresh]:
 
 def commit(store: Store, batch: Sequence[Applied], tables: Tables | None = None) -> CommitReport:
     """One commit by a writer that knows nothing of earlier ones."""
-    writer = StoreWriter(tables or store.tables, store.record, store.memory, 512, 48)
+    writer = StoreWriter(tables or store.tables, store.record, store.memory, Upkeep(store.tables, 512, 48))
     return writer.commit(batch, record_positions(batch, OPERATIONS, "id"))
 
 

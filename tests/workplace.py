@@ -41,6 +41,7 @@ from store.schema import (
     TaskRow,
     View,
 )
+from store.upkeep import Upkeep
 
 START = datetime(2024, 5, 1, 9, 0, tzinfo=UTC)
 ANNA = Participant(id="anna", name="Anna", address="anna@example.org")
@@ -182,7 +183,7 @@ class Workplace:
                 Markers(path.with_suffix(".in_flight.json")),
                 lambda places: [clock[0].arrived[place.offset] for place in places],
             )
-            writer = StoreWriter(store.tables, store.record, store.memory, 512, 48)
+            writer = StoreWriter(store.tables, store.record, store.memory, Upkeep(store.tables, 512, 48))
             workplace = cls(store, judge, desk, overlay, writer, log, faults)
             clock.append(workplace)
             yield workplace

@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from flows.maintain import writer_of
 from flows.retrieve.plan import plan
 from store import Store
-from store.commit import StoreWriter
 from store.derive import Applied
 from store.schema import (
     Arrival,
@@ -74,7 +74,7 @@ class Generator:
 
 def fill(store: Store, rows: int, seed: int, limits: Settings, batch: int = 5_000) -> None:
     """Make a store of `rows` tasks the way apply does, and let memory follow and be indexed."""
-    writer = StoreWriter(store.tables, store.record, store.memory, limits.unindexed_rows, limits.fragments)
+    writer = writer_of(store, limits)
     waiting: list[Applied] = []
     for offset, event in enumerate(Generator(seed, threads=max(50, rows // 4)).events(rows, "fill-")):
         waiting.append(_created(event, offset))
@@ -82,7 +82,7 @@ def fill(store: Store, rows: int, seed: int, limits: Settings, batch: int = 5_00
             writer.commit(waiting, [_position(offset + 1)])
             writer.follow()
             waiting = []
-    writer.optimize_all()
+    writer.upkeep.optimize_all()
 
 
 def _created(event: Event, offset: int) -> Applied:

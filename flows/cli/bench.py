@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from rich.table import Table
 
 from flows.bench.overhead import Overhead, overhead
+from flows.bench.replay import Replay, replay
+from flows.bench.resume import Resume, resume
 from flows.cli.console import cell, emit, page, say
 from flows.cli.options import json_option
 from flows.judge.named import judge_named
 from store.schema import load_settings
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
 
 
 @click.group()
@@ -24,12 +30,32 @@ def bench() -> None:
     """
 
 
+def _seed_option(command: _Command) -> _Command:
+    return click.option(
+        "--seed", type=int, default=7, show_default=True, help="Seed of everything that is made up."
+    )(command)
+
+
+def _out_option(name: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        default=Path(f"bench-{name}.json"),
+        show_default=True,
+        metavar="FILE",
+        help="Where the figures are written as JSON.",
+    )
+
+
+_json_option = json_option("The figures as JSON on stdout too.")
+
+
 @bench.command("overhead")
 @click.option("--rows", type=click.IntRange(min=1), multiple=True, help="Tasks in the store; may be repeated.")
 @click.option("--events", type=click.IntRange(min=1), default=2_000, show_default=True, help="Events decided.")
-@click.option("--seed", type=int, default=7, show_default=True, help="Seed of the made-up events.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("bench-overhead.json"), show_default=True)
-@json_option("The figures as JSON on stdout too.")
+@_seed_option
+@_out_option("overhead")
+@_json_option
 def bench_overhead(rows: tuple[int, ...], events: int, seed: int, out: Path, as_json: bool) -> None:
     """Events a second through decide and apply, beside the bare rate of exactly the reads that took.
 
@@ -38,29 +64,138 @@ def bench_overhead(rows: tuple[int, ...], events: int, seed: int, out: Path, as_
     settings = load_settings()
     sizes = rows or (1_000, 100_000)
     results = [overhead(size, events, judge_named(settings), settings, seed, say) for size in sizes]
-    text = json.dumps({"bench": "overhead", "seed": seed, "figures": [asdict(r) for r in results]}, indent=2)
+    _report("overhead", seed, results, _overhead_table(results), out, as_json)
+
+
+@bench.command("replay")
+@click.option(
+    "--messages",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=(5_000,),
+    show_default=True,
+    help="Decisions on the topic; may be repeated.",
+)
+@_seed_option
+@_out_option("replay")
+@_json_option
+def bench_replay(messages: tuple[int, ...], seed: int, out: Path, as_json: bool) -> None:
+    """Operations a second into an empty store, beside the bare rate of validating the same JSON lines."""
+    settings = load_settings()
+    results = [replay(size, settings, seed, say) for size in messages]
+    _report("replay", seed, results, _replay_table(results), out, as_json)
+
+
+@bench.command("resume")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=(10_000, 300_000),
+    show_default=True,
+    help="Threads that were seen before the kill; may be repeated.",
+)
+@_out_option("resume")
+@_json_option
+def bench_resume(threads: tuple[int, ...], out: Path, as_json: bool) -> None:
+    """Seconds from start to first decision after a kill, beside those of a run with nothing to take up.
+
+    Going through 300,000 threads first takes some minutes.
+    """
+    settings = load_settings()
+    results = [resume(size, settings, say) for size in threads]
+    _report("resume", None, results, _resume_table(results), out, as_json)
+
+
+def _report(
+    name: str,
+    seed: int | None,
+    figures: Sequence[Overhead | Replay | Resume],
+    table: Table,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """The figures as JSON in a file, and on stdout as a table or as JSON."""
+    seeded = {} if seed is None else {"seed": seed}
+    text = json.dumps({"bench": name, **seeded, "figures": [asdict(each) for each in figures]}, indent=2)
     out.write_text(text + "\n", encoding="utf-8")
     if as_json:
         emit(text)
     else:
-        page().print(_table(results))
+        page().print(table)
     say(f"Written to {out}.")
 
 
-def _table(results: list[Overhead]) -> Table:
-    table = Table(title="overhead")
+def _overhead_table(results: list[Overhead]) -> Table:
     heads = ("rows", "events/s", "bare reads, events/s", "share of bare", "queries/event", "text/event", "MB")
+    return _table(
+        "overhead",
+        heads,
+        (
+            (
+                f"{r.rows:,}",
+                f"{r.events_per_second:,.1f}",
+                f"{r.bare_events_per_second:,.1f}",
+                f"{r.share_of_bare:.0%}",
+                f"{r.queries_per_event:.2f}",
+                f"{r.text_queries_per_event:.2f}",
+                f"{r.resident_megabytes:,.0f}",
+            )
+            for r in results
+        ),
+    )
+
+
+def _replay_table(results: list[Replay]) -> Table:
+    heads = (
+        "messages",
+        "characters each",
+        "operations/s",
+        "bare validation, operations/s",
+        "share of bare",
+        "tasks",
+    )
+    return _table(
+        "replay",
+        heads,
+        (
+            (
+                f"{r.messages:,}",
+                f"{r.message_characters:,}",
+                f"{r.operations_per_second:,.1f}",
+                f"{r.bare_operations_per_second:,.1f}",
+                f"{r.share_of_bare:.1%}",
+                f"{r.tasks:,}",
+            )
+            for r in results
+        ),
+    )
+
+
+def _resume_table(results: list[Resume]) -> Table:
+    heads = ("threads", "seconds", "in a new folder", "share", "state, rows", "state, KB", "operations, MB")
+    return _table(
+        "resume",
+        heads,
+        (
+            (
+                f"{r.threads:,}",
+                f"{r.seconds:.2f}",
+                f"{r.fresh_seconds:.2f}",
+                f"{r.share_of_fresh:.0%}",
+                f"{r.recovery_rows:,}",
+                f"{r.recovery_bytes / 1e3:,.0f}",
+                f"{r.operations_bytes / 1e6:,.1f}",
+            )
+            for r in results
+        ),
+    )
+
+
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(title=title)
     for head in heads:
         table.add_column(head, justify="right")
-    for r in results:
-        values = (
-            f"{r.rows:,}",
-            f"{r.events_per_second:,.1f}",
-            f"{r.bare_events_per_second:,.1f}",
-            f"{r.share_of_bare:.0%}",
-            f"{r.queries_per_event:.2f}",
-            f"{r.text_queries_per_event:.2f}",
-            f"{r.resident_megabytes:,.0f}",
-        )
-        table.add_row(*(cell(value) for value in values))
+    for row in rows:
+        table.add_row(*(cell(value) for value in row))
     return table

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from store.schema.masking import mask
+
 _WIDTH: Final = 160
 """Width of a page that goes to a file or a pipe (characters)."""
 
@@ -56,8 +58,14 @@ def notes() -> Console:
 
 
 def say(sentence: str) -> None:
-    """One sentence on stderr, as it is: not wrapped, not coloured, harmless."""
-    print(display(sentence), file=sys.stderr)
+    """One sentence on stderr, as it is: not wrapped, not coloured, harmless, and without secrets."""
+    print(display(mask(sentence)), file=sys.stderr)
+
+
+def report(block: str) -> None:
+    """A traceback or a log record on stderr: the same, with its lines and their indentation kept."""
+    lines = (_UNSAFE.sub(_escape, line) for line in mask(block).splitlines())
+    print("\n".join(lines), file=sys.stderr)
 
 
 def emit(json_text: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
-import logging
 import os
 import sys
 import traceback
@@ -19,7 +18,8 @@ from typing import Any, Final
 
 import click
 
-from flows.cli.console import say
+from flows.cli.console import report, say
+from flows.cli.logs import logs_on_stderr, panics_kept_back, tell_more
 from store.schema import LookfirstError, UsageError
 
 DONE, FAULT, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -67,11 +67,19 @@ class Commands(click.Group):
 
 COMMANDS: Final[Mapping[str, str]] = {
     "bench": "flows.cli.bench:bench",
+    "delete": "flows.cli.edit:delete_command",
+    "doctor": "flows.cli.doctor:doctor",
+    "edit": "flows.cli.edit:edit_command",
     "events": "flows.cli.pages:events",
+    "maintain": "flows.cli.maintain:maintain",
     "people": "flows.cli.pages:people",
+    "rebuild": "flows.cli.rebuild:rebuild",
+    "replay": "flows.cli.replay:replay",
+    "restore": "flows.cli.edit:restore_command",
     "run": "flows.cli.run:run",
     "schema": "flows.cli.schema:schema",
     "search": "flows.cli.search:search",
+    "settings": "flows.cli.settings:settings",
     "show": "flows.cli.show:show",
     "tasks": "flows.cli.pages:tasks",
     "why": "flows.cli.why:why",
@@ -88,12 +96,16 @@ IMPORTS: Final[Mapping[str, str]] = {
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error, and more of the log.")
 @click.version_option(package_name="lookfirst", prog_name="lookfirst", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context, debug: bool) -> None:
     """Turn a team's messages into tasks, events and people, and look before deciding."""
     context.ensure_object(Global).debug = debug
+    if debug:
+        tell_more()
+    elif context.invoked_subcommand == "run":
+        context.with_resource(panics_kept_back())
     _help_when_alone(context)
 
 
@@ -107,14 +119,13 @@ def import_group(context: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; whatever goes wrong is one sentence on stderr."""
     options = Global()
-    # What the flows log is told by the commands in their own words.
-    logging.getLogger().addHandler(logging.NullHandler())
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # JSON is UTF-8 whatever the locale, and a character that cannot be written is no reason to stop.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        code = cli.main(arguments, prog_name="lookfirst", standalone_mode=False, obj=options)
+        with logs_on_stderr():
+            code = cli.main(arguments, prog_name="lookfirst", standalone_mode=False, obj=options)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):
         # Whoever read the output has seen enough (click ends the process for it, others raise).
@@ -122,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DONE
     except Exception as error:
         if options.debug:
-            traceback.print_exc()
+            report(traceback.format_exc())
         sentence, code = _told(error)
         say(sentence)
         return code

@@ -10,9 +10,10 @@ from typing import Final
 from rich.live import Live
 from rich.text import Text
 
-from flows.cli.console import notes
+from flows.cli.console import display, notes
 from flows.embedded import EmbeddedRun, Watcher
 from flows.tally import Tally
+from flows.vitals import Vitals
 
 _PERIOD: Final = 0.2
 """Time between two lines of progress (s)."""
@@ -40,12 +41,13 @@ class _Line:
         now = monotonic()
         if now - self._shown >= _PERIOD:
             self._shown = now
-            line = progress_line(tally, now - self._began, stopping=self._run.signals.stopping.is_set())
-            self._live.update(Text(line), refresh=True)
+            stopping = self._run.signals.stopping.is_set()
+            line = progress_line(tally, now - self._began, self._run.vitals(), stopping=stopping)
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
 
 
-def progress_line(tally: Tally, seconds: float, *, stopping: bool) -> str:
-    """Counts and rate in one line."""
+def progress_line(tally: Tally, seconds: float, vitals: Vitals | None = None, *, stopping: bool) -> str:
+    """Counts and rate in one line, and what waits or is unwell while there is something to say of it."""
     rate = tally.settled / seconds if seconds > 0 else 0.0
     parts = [
         f"{tally.produced:,} produced",
@@ -55,4 +57,16 @@ def progress_line(tally: Tally, seconds: float, *, stopping: bool) -> str:
     ]
     if stopping:
         parts.append("stopping…")
+    if vitals:
+        parts.extend(_waiting(vitals))
     return " · ".join(parts)
+
+
+def _waiting(vitals: Vitals) -> Iterator[str]:
+    counts = {"pending": vitals.pending, "held": vitals.held, "in flight": vitals.in_flight}
+    yield from (f"{count:,} {name}" for name, count in counts.items() if count)
+    if vitals.recovering:
+        yield "taking up an earlier run"
+    for breaker in vitals.breakers:
+        if breaker.state != "closed":
+            yield f"{breaker.provider} unwell: {display(breaker.reason or breaker.state)}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from time import monotonic
 from typing import Final
 
 import click
 
+from connectors.health import Address, served
 from connectors.topic_file import TopicFile
 from flows.cli.console import cell, emit, page, say
 from flows.cli.lines import InputLines, opened
@@ -19,6 +21,7 @@ from flows.cli.progress import progress
 from flows.cli.result import Result
 from flows.data_folder import DataFolder
 from flows.embedded import EmbeddedRun, stopped_by_signals
+from flows.health import health_pages
 from flows.judge.named import judge_named
 from flows.parse import read_event
 from store.record import Record
@@ -41,8 +44,13 @@ _COUNTED: Final = 100_000
     help="Events to add first: JSON lines of a file, or of stdin as they come.",
 )
 @click.option("--paced", is_flag=True, help="Each event only when all before it can be searched: repeatable.")
+@click.option(
+    "--health",
+    metavar="[HOST:]PORT",
+    help="Serve /healthz, /readyz and /metrics meanwhile; on 127.0.0.1 if no host is named, port 0 is any.",
+)
 @json_option("One JSON object with the counts instead.")
-def run(data: Path, source: str | None, paced: bool, as_json: bool) -> None:
+def run(data: Path, source: str | None, paced: bool, health: str | None, as_json: bool) -> None:
     """Decide and apply events until none is waiting.
 
     Then show what became of them, in counts that add up, and the newest tasks.
@@ -52,7 +60,7 @@ def run(data: Path, source: str | None, paced: bool, as_json: bool) -> None:
     settings = load_settings()
     folder = DataFolder.at(data, settings)
     embedded = EmbeddedRun(folder, settings, judge_named(settings), paced)
-    with opened(source) if source is not None else nullcontext() as lines:
+    with _shown(embedded, health), opened(source) if source is not None else nullcontext() as lines:
         began = monotonic()
         with stopped_by_signals(embedded), progress(embedded) as watcher:
             tally = embedded.run(lines or (), watcher)
@@ -71,6 +79,17 @@ def run(data: Path, source: str | None, paced: bool, as_json: bool) -> None:
     else:
         _print(result, record, data)
     _explain(result, lines)
+
+
+@contextmanager
+def _shown(embedded: EmbeddedRun, health: str | None) -> Iterator[None]:
+    """Show over HTTP how the run is, where that was asked for."""
+    if health is None:
+        yield
+        return
+    with served(Address.parse(health), health_pages(embedded.vitals)) as address:
+        say(f"Health is at {address.url}/readyz, metrics at {address.url}/metrics.")
+        yield
 
 
 def _print(result: Result, record: Record, data: Path) -> None:

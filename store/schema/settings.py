@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     source_batch: int = Field(256, ge=1, description="messages a source hands over at once (count)")
     unindexed_rows: int = Field(512, ge=1, description="unindexed rows that start an optimize (rows)")
     upkeep_seconds: float = Field(5.0, gt=0, description="time after which no further table is optimised (s)")
-    versions_for: float = Field(3_600.0, ge=0, description="time old versions of a table stay readable (s)")
+    versions_for: float = Field(600.0, ge=0, description="time old versions of a table stay readable (s)")
     fragments: int = Field(48, ge=2, description="commits of a table that start its compaction (count)")
 
     @model_validator(mode="after")

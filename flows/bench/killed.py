@@ -1,0 +1,135 @@
+"""What a run leaves behind when it is killed: its topics, and the state of its dataflow.
+
+The real desk and the real dataflow over the events of a data folder, with reads that find nothing and a judge
+that sees no task, so that hundreds of thousands of threads are gone through in minutes. It ends by a kill, in the
+middle.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from bytewax.testing import run_main
+
+from connectors.lock import exclusive
+from connectors.markers import Markers
+from connectors.topic_file import utc_now
+from connectors.topic_flow import TopicSink, TopicSource
+from flows.calls import Calls
+from flows.data_folder import DataFolder
+from flows.decide import decide
+from flows.desk import Desk
+from flows.judge.contract import Answer, ProposedNothing
+from flows.overlay import Overlay
+from flows.retrieve.look import Looker
+from flows.retrieve.plan import plan
+from flows.tally import Tally
+from flows.taps import EventsTap, Signals
+from store.record import Record
+from store.schema import (
+    Arrival,
+    Coordinates,
+    Decision,
+    Empty,
+    Event,
+    EventRow,
+    Read,
+    Rejection,
+    Settings,
+    View,
+    load_settings,
+)
+from store.schema.view import ReadName
+
+_NAMES: tuple[ReadName, ...] = ("text", "thread", "standby_tasks", "standby_people")
+_READS = tuple(Read(name=name, outcome=Empty()) for name in _NAMES)
+
+
+def decide_until_killed(folder: DataFolder, settings: Settings, judgments: int) -> None:
+    """Decide the events of the folder's topic; the process is killed with the judgment of that number."""
+    events = folder.topic("events")
+    tally, signals = Tally(), Signals.fresh()
+    with exclusive(folder.recovery):
+        markers = Markers(folder.recovery / "in_flight.json")
+        judge = _Judge(judgments)
+        calls = Calls(judge, settings.judge_timeout)
+        desk = Desk(
+            _Record(), _Looker(settings), _Overlay(), calls, judge.name, settings, utc_now, markers, _nothing_held
+        )
+        flow = decide(
+            TopicSource(events, EventsTap(desk, signals, settings.stop_wait), settings.source_batch),
+            desk,
+            TopicSink(folder.topic("operations")),
+            TopicSink(folder.topic("dead-letters")),
+            tally,
+            settings.buckets,
+        )
+        epoch = timedelta(seconds=settings.epoch)
+        run_main(flow, epoch_interval=epoch, recovery_config=folder.recovery_config("decide"))
+
+
+class _Judge:
+    """Sees no task in anything, and has the process killed in the end."""
+
+    name = "bench/1"
+    remote = False
+
+    def __init__(self, judgments: int) -> None:
+        self._left = judgments
+
+    def judge(self, event: Event, view: View, refused: tuple[Rejection, ...]) -> Answer:
+        self._left -= 1
+        if self._left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Answer(proposals=(ProposedNothing(reason="made for a bench"),))
+
+
+class _Record(Record):
+    """Knows no event."""
+
+    def __init__(self) -> None:
+        """Without tables."""
+
+    def events(self, ids: Iterable[str]) -> dict[str, EventRow]:
+        return {}
+
+
+class _Overlay(Overlay):
+    """Keeps nothing: as if apply had written everything at once."""
+
+    def add(self, decision: Decision) -> None:
+        """Nothing: it would never be taken out again."""
+
+
+class _Looker(Looker):
+    """Finds nothing, at once."""
+
+    def __init__(self, limits: Settings) -> None:
+        self._limits = limits
+
+    def look(self, wave: Sequence[Arrival], known: Mapping[str, EventRow]) -> list[View]:
+        events = [arrival.event for arrival in wave]
+        return [View(event=event.uid, queries=plan(event, self._limits), reads=_READS) for event in events]
+
+    def ask_ahead(self, events: Sequence[Arrival]) -> None:
+        """Nothing."""
+
+    def ask_segments(self, segments: Sequence[Arrival]) -> None:
+        """Nothing."""
+
+    def forget(self, event: str) -> None:
+        """Nothing."""
+
+
+def _nothing_held(places: Sequence[Coordinates]) -> list[Arrival]:
+    raise AssertionError(f"{len(places)} events are held, though no event waits here")
+
+
+if __name__ == "__main__":
+    effective = load_settings()
+    decide_until_killed(DataFolder.at(Path(sys.argv[1]), effective), effective, int(sys.argv[2]))
