@@ -42,6 +42,8 @@ _PACED_EVENTS: Final = 150
 """Events of a paced folder (count): each waits for the one before it to be readable."""
 _LONGEST_GRACE: Final = 0.3
 """Time between progress and a kill (s): anywhere within a few cycles of deciding and applying."""
+_PATIENCE: Final = 15.0
+"""Time after which any progress is enough for a kill (s)."""
 _START_UP: Final = 2.5
 """The first kill of a folder comes within this time (s), while everything in it is being made."""
 
@@ -119,8 +121,10 @@ class Soak:
         """Fill one folder, killed `share` times or until it is done, and audit it; returns what is wrong."""
         began = monotonic()
         self._fill(path, variant)
+        events = written(path, "events")
+        assert events, f"there are no events in {path}"
         # So that the folder is about done when its share of the kills is.
-        stride = max(1, 2 * written(path, "events") // share)
+        stride = max(1, 2 * events // share)
         kills = deaths = 0
         done = False
         while not done and kills + deaths < share and self.left:
@@ -133,21 +137,27 @@ class Soak:
                 kills += not done
             advance(not done)
         finish(self._start(path, variant))
+        assert events == written(path, "events"), f"the events topic of {path} was changed"
         found = audit(path, self._uninterrupted() if variant is EVENT_ONLY else None)
         told = f"folder {self._folders} ({variant.name}): {kills} kills, {deaths} deaths at failpoints"
-        self.console.print(f"{told}; {found.line}; {monotonic() - began:.0f} s", highlight=False)
+        self.console.print(f"{told}; {found.line}; {monotonic() - began:.0f} s", highlight=False, soft_wrap=True)
         if not found.faults:
             shutil.rmtree(path)
         return found.faults
 
     def _is_killed(self, path: Path, variant: Variant, more: int, *, first: bool) -> bool:
         """Kill a run at random, after it has decided `more` events; False when it was done before."""
-        target = written(path) + more
+        had, patient_until = written(path), monotonic() + _PATIENCE
         process = self._start(path, variant)
+
+        def ripe() -> bool:
+            enough = had + (more if monotonic() < patient_until else 1)
+            return written(path) >= enough and not suspects(path)
+
         if first:
             sleep(self.chance.uniform(0, _START_UP))
         # Only after progress, or an unlucky seed would never end, and not while an event is judged alone.
-        elif wait_until(lambda: written(path) >= target and not suspects(path), process):
+        elif wait_until(ripe, process):
             sleep(self.chance.uniform(0, _LONGEST_GRACE))
         killed = kill(process)
         self.killed += killed
@@ -222,7 +232,9 @@ def main(kills: int, seed: int | None, data: Path | None) -> None:
     console = Console()
     lines = events_of(data / _EXPORT if data else None)
     if not data:
-        console.print("No public data sets (LOOKFIRST_DATA or --data names their folder): the sample alone.")
+        console.print(
+            "No public data sets (LOOKFIRST_DATA or --data names their folder): the sample alone.", soft_wrap=True
+        )
     console.print(f"seed {seed}: {kills} kills and {len(FAILPOINTS)} failpoints over {len(lines):,} events")
     work = Path(tempfile.mkdtemp(prefix="lookfirst-soak-"))
     soak = Soak(work, lines, kills, random.Random(seed), console, deque(FAILPOINTS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from flows.apply import record_positions
 from store import open_store
 from store.commit import StoreWriter
 from store.derive import Applied
-from store.schema import Decision, NotATask
+from store.schema import Decision, NotATask, parse_event
 from store.upkeep import Upkeep
+from tests.audit import audit
 from tests.oracle import rows_of_messages, rows_of_topic
-from tests.process import topic_path
+from tests.process import produce, topic_path
 from tests.sample import opened, run_embedded, sample_lines
 from tests.strategies import applied, batches, cuts, decisions, histories
 from tests.workplace import rows_of
@@ -50,6 +52,23 @@ def test_oracle_sees_a_row_that_is_wrong(sample: Path, tmp_path: Path) -> None:
         assert expected != rows_of_topic(other)
 
 
+def test_audit_finds_what_is_lost_doubled_and_unfinished(sample: Path, tmp_path: Path) -> None:
+    """Nothing is wrong with a finished folder; an event too many and a Decision too many each are."""
+    assert [] == audit(sample).faults
+    shutil.copytree(sample, tmp_path, dirs_exist_ok=True)
+    lost = parse_event(
+        '{"id": "new", "source": "s", "thread": "t", "at": "2024-05-01T09:00:00Z", "text": "hello"}'
+    )
+    produce(tmp_path, [lost.model_dump_json()])
+    operations = topic_path(tmp_path, "operations")
+    again = operations.read_bytes().splitlines(keepends=True)[1]
+    operations.write_bytes(operations.read_bytes() + again)
+    found = audit(tmp_path)
+    doubled = json.loads(json.loads(again)["value"])["view"]["event"]
+    assert ((lost.uid,), (doubled,), ()) == (found.lost, found.duplicated, found.parked)
+    assert ["record", "memory"] == [told.split()[1] for told in found.differences]
+
+
 @st.composite
 def topics(draw: st.DrawFn) -> list[Applied]:
     """A topic in which some events were decided twice, differently, and some messages stand twice."""
@@ -59,7 +78,7 @@ def topics(draw: st.DrawFn) -> list[Applied]:
     tasks = sorted({operation.task for operation in operations if not isinstance(operation, NotATask)})
     extra = draw(st.lists(st.sampled_from(found), max_size=2))
     second = draw(st.lists(st.sampled_from(decided), max_size=2))
-    again = [draw(decisions(decision.arrival, tasks or ["t-never"])) for decision in second]
+    again = [draw(decisions(decision.arrival, [*tasks, "t-never"])) for decision in second]
     messages = [each.message for each in (*found, *extra)] + again
     last = found[-1].arrived
     times = [each.arrived for each in found] + [last] * (len(messages) - len(found))
