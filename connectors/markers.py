@@ -138,7 +138,9 @@ class Markers:
 
     def _read(self) -> _Marks | None:
         try:
-            return _Marks.model_validate_json(self._path.read_bytes())
+            written = self._path.read_bytes()
+            # An empty one was left by a power cut: what stood there is gone, and nobody is blamed for it.
+            return _Marks.model_validate_json(written) if written else None
         except FileNotFoundError:
             return None
         except OSError as error:

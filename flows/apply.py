@@ -99,13 +99,17 @@ class _MemoryPart(StatefulSinkPartition[ReadOperation, None]):
         try:
             self._tally.followed_to = self._writer.follow()
             self._tally.memory_failure = None
-            self._writer.upkeep.maintain()
         except Exception as error:
             # Memory is a copy: the record does not wait for it, it lags and catches up with the next epoch.
             failure = f"{type(error).__name__}: {error}"
             if failure != self._tally.memory_failure:
                 _log.warning("memory could not follow the record: %s", failure)
             self._tally.memory_failure = failure
+        try:
+            self._writer.upkeep.maintain()
+        except Exception as error:
+            # Tables that are not looked after are slow, not wrong; the next round tries again.
+            _log.warning("tables could not be optimised: %s: %s", type(error).__name__, error)
 
 
 def record_positions(batch: Iterable[ReadOperation], topic: str, topic_id: str) -> list[Position]:

@@ -122,10 +122,11 @@ class Backlog:
         return sum(len(t.waiting) + len(t.held) for t in self._threads.values() if t.failing)
 
     def wake(self) -> None:
-        """Whoever waits out a delay may be tried at once: what they waited for is well again."""
+        """Whoever waits for a provider may be tried at once; what fails for reasons nobody knows waits on."""
         for thread in self._threads.values():
-            if thread.waiting and thread.waiting[0].not_before:
-                thread.waiting[0] = replace(thread.waiting[0], not_before=None)
+            head = thread.waiting[0] if thread.waiting else None
+            if head and head.not_before and head.failing_since is None:
+                thread.waiting[0] = replace(head, not_before=None, tries=0)
 
     def replace(self, event: Pending) -> None:
         """Put an event in the place of the first one of its thread."""

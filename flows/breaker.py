@@ -22,9 +22,10 @@ class Breaker:
 
     def state(self, now: datetime) -> BreakerState:
         """Closed, open, or half open: the pause is over and one event finds out."""
-        if self._retry_at is None:
+        retry_at = self._retry_at
+        if retry_at is None:
             return "closed"
-        return "half_open" if now >= self._retry_at else "open"
+        return "half_open" if now >= retry_at else "open"
 
     def room(self, wanted: int, under_way: int, now: datetime) -> int:
         """How many of the `wanted` events may ask the provider now (count)."""

@@ -12,12 +12,16 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
+_HANGING = 8
+"""Threads that hang and are replaced, for each thread of the pool (count)."""
+
 
 class Daemons(AbstractContextManager["Daemons"]):
     """A fixed number of daemon threads.
 
     The pools of the standard library are joined when the interpreter ends, so that one read that hangs would hold
-    the process for ever.
+    the process for ever. Of threads that hang a bounded number is replaced: where everything hangs, what is asked
+    for waits until one comes back.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -26,6 +30,9 @@ class Daemons(AbstractContextManager["Daemons"]):
         self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._running: set[Future[Any]] = set()
+        self._serving = count
+        self._hanging = 0
+        """Threads that were given up and have not come back (count)."""
         for _ in range(count):
             self._start()
 
@@ -47,12 +54,15 @@ class Daemons(AbstractContextManager["Daemons"]):
 
     def give_up(self, future: Future[Any]) -> None:
         """Wait no longer: what has not begun does not begin, and a thread that hangs is replaced."""
-        if future.cancel():
-            return
         with self._lock:
-            if future not in self._running:
+            if future.cancel() or future not in self._running:
                 return
             self._running.remove(future)
+            self._hanging += 1
+            self._serving -= 1
+            if self._hanging > _HANGING * self._count:
+                return
+            self._serving += 1
         self._start()
 
     def _start(self) -> None:
@@ -61,17 +71,26 @@ class Daemons(AbstractContextManager["Daemons"]):
     def _serve(self) -> None:
         while (item := self._work.get()) is not None:
             future, work = item
-            if not future.set_running_or_notify_cancel():
-                continue
             with self._lock:
+                if not future.set_running_or_notify_cancel():
+                    continue
                 self._running.add(future)
             try:
                 future.set_result(work())
             except BaseException as error:
                 future.set_exception(error)
-            with self._lock:
-                if future not in self._running:
-                    # It was given up, and another thread has taken this one's place.
-                    return
-                self._running.remove(future)
+            if not self._goes_on(future):
+                return
             del future, work, item
+
+    def _goes_on(self, future: Future[Any]) -> bool:
+        """Whether the thread has work: it was not given up meanwhile, or nobody has taken its place."""
+        with self._lock:
+            if future in self._running:
+                self._running.remove(future)
+                return True
+            self._hanging -= 1
+            if self._serving >= self._count:
+                return False
+            self._serving += 1
+            return True

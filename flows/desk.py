@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Protocol
 
 from connectors.markers import Markers
 from connectors.topic_flow import Room
@@ -61,6 +62,13 @@ Settled = Decision | Parked | Repeated
 """What can become of an event at the desk."""
 
 
+class Pace(Protocol):
+    """Holds the desk back to one event at a time."""
+
+    def is_readable(self, emitted: int) -> bool:
+        """Whether all that was emitted so far, so many messages, is readable in record and memory."""
+
+
 class Desk:
     """Takes events, gives back what became of them to whoever owns their thread."""
 
@@ -75,6 +83,7 @@ class Desk:
         clock: Callable[[], datetime],
         markers: Markers,
         fetch: Fetch,
+        pace: Pace | None = None,
     ) -> None:
         self._record = record
         self._looker = looker
@@ -92,6 +101,9 @@ class Desk:
         self._long = LongEvents(limits)
         self._breakers = Breakers(limits)
         self._stopping = False
+        self._pace = pace
+        self.emitted = 0
+        """Decisions and parkings so far (count)."""
 
     def __len__(self) -> int:
         """Events taken and not handed back yet (count)."""
@@ -103,19 +115,25 @@ class Desk:
         Events behind one that fails do not count as read ahead, so that other threads go on. Nothing while a
         provider is unwell: the topic is the buffer.
         """
-        if not self._breakers.are_closed(self._clock()):
-            return Room(0)
         events, size = self._backlog.room()
+        now = self._clock()
+        if not self._breakers.are_closed(now):
+            # Somebody has to find out whether it is well again: with nobody here who could, one more is read.
+            return Room(1 if not len(self) and self._breakers.room(1, 0, now) else 0, size)
         ahead = self._limits.read_ahead - (len(self) - self._backlog.failing())
         return Room(max(0, min(ahead, events - self._uncollected)) if size else 0, size)
 
     def take(self, owner: Hashable, pending: Iterable[Pending | Held]) -> None:
         """Accept events in the order they arrived; all events of a thread have one owner."""
         taken = list(pending)
-        self._backlog.take(owner, taken)
-        for event in taken:
+        for number, event in enumerate(taken):
             if isinstance(event, Pending) and event.judged:
-                self._sketch(event)
+                if self._long.goes_on(event):
+                    self._sketch(event)
+                else:
+                    # The settings cut it otherwise now: it is judged from its beginning.
+                    taken[number] = replace(event, judged=())
+        self._backlog.take(owner, taken)
 
     def pending(self, owner: Hashable) -> tuple[Pending | Held, ...]:
         """The owner's events that it must not lose, each thread's in order: its state in a snapshot.
@@ -143,8 +161,12 @@ class Desk:
         due = self._backlog.next_at(owner, now)
         if due is None or (self._stopping and not self._calls):
             return None
-        # Nothing can begin before a judgment ends or a pause is over: no reason to ask all the time.
-        return max(due, now + _POLL if self._calls else self._breakers.resumed(now) or due)
+        # Nothing can begin before a judgment ends or a pause is over: no reason to ask all the time. But the end
+        # of an outage wakes everybody, and the engine keeps to the time it was told: in one, all look again.
+        resumed = self._breakers.resumed(now)
+        if self._calls or (self._pace and not self._pace.is_readable(self.emitted)):
+            return now + _POLL if resumed else max(due, now + _POLL)
+        return max(resumed, min(due, now + _POLL)) if resumed else due
 
     def stop(self) -> None:
         """Begin nothing more; what is under way may finish."""
@@ -156,7 +178,7 @@ class Desk:
         return len(self._calls) + self._uncollected
 
     def work(self) -> int:
-        """Finish what has been judged and begin one wave: the first due event of each thread, oldest first.
+        """Finish what has been judged and begin one wave: the first due event of each thread.
 
         Returns how many events it finished or took.
         """
@@ -165,9 +187,7 @@ class Desk:
         if wave:
             self._begin(wave)
             count += len(wave) + self._finish()
-        if not wave or next(self._backlog.heads(self._clock()), None) is None:
-            # Else the next wave's marks take the place of these at once.
-            self._markers.write()
+        self._markers.write()
         return count
 
     def vitals(self, started: datetime) -> Vitals:
@@ -199,8 +219,13 @@ class Desk:
         now = self._clock()
         self._backlog.refill(now)
         most = self._allowed(self._limits.wave, now)
+        if self._pace:
+            most = min(most, int(not self._calls and self._pace.is_readable(self.emitted)))
         if most <= 0:
             return []
+        if not self._breakers.are_closed(now) and next(self._backlog.heads(now), None) is None:
+            # The pause is over and nobody is due: somebody finds out.
+            self._backlog.wake()
         due = (event for event in self._backlog.heads(now) if event.key not in self._asked)
         if not len(self._markers):
             return list(islice(due, most))
@@ -241,7 +266,10 @@ class Desk:
             for event in fresh:
                 if not event.judged:
                     self._looker.ask_segments(list(self._long.segments_to_come(event)))
-            self._looker.ask_ahead(self._coming(wave))
+            # Nothing of others while a suspect is alone: a crash would be charged to it. And in a paced run nothing
+            # before its turn.
+            ahead = charged is None and self._pace is None
+            self._looker.ask_ahead(self._coming(wave) if ahead else [])
         for event, arrival, view in zip(fresh, shown, views, strict=True):
             self._ask(Asked(event, arrival.event, view, event.rejected))
 
@@ -313,13 +341,14 @@ class Desk:
         """The event is decided, or one more segment of a long one is judged."""
         event = replace(
             asked.pending,
-            judged=(*asked.pending.judged, Judged(asked.view, operations)),
+            judged=(*asked.pending.judged, Judged(self._long.next_span(asked.pending), asked.view, operations)),
             rejected=asked.rejected,
             not_before=None,
             failing_since=None,
         )
         if self._long.is_judged(event):
-            self._settle(event, self._long.decision(event, judge or self._judge))
+            # Kept as it was until it is collected: what a snapshot holds has to be one that can be judged again.
+            self._settle(asked.pending, self._long.decision(event, judge or self._judge))
         else:
             self._backlog.replace(event)
             self._sketch(event)
@@ -357,6 +386,8 @@ class Desk:
 
     def _fail(self, event: Pending, failure: ClassifiedFailure, view: View | None = None) -> None:
         later = event.after(failure, self._clock(), self._limits)
+        # What was searched for its later segments is old by the time it is tried again.
+        self._looker.forget(event.arrival.event.uid)
         if later is None:
             self._park(event, failure, view)
         else:
@@ -380,6 +411,7 @@ class Desk:
             self._overlay.add(settled)
         self._settled[self._backlog.owner(event.key)].append((event, settled))
         self._uncollected += 1
+        self.emitted += not isinstance(settled, Repeated)
         self._long.forget(event)
         self._looker.forget(event.arrival.event.uid)
         self._backlog.drop(event)

@@ -33,7 +33,7 @@ from flows.parse import read_event
 from flows.resume import resume
 from flows.retrieve.look import Looker
 from flows.tally import Tally
-from flows.taps import EventsTap, OperationsTap, PacedTap, Signals
+from flows.taps import EventsTap, OperationsTap, Paced, PacedTap, Signals
 from flows.vitals import Vitals
 from store import Store
 from store.schema import Arrival, Coordinates, LookfirstError, Settings, StoreError, TopicError
@@ -75,9 +75,11 @@ class EmbeddedRun:
 
     def stop_at_once(self, code: int) -> NoReturn:
         """End the process without waiting for anything; what is under way is nobody's fault."""
-        if self._markers:
-            self._markers.end()
-        os._exit(code)
+        try:
+            if self._markers:
+                self._markers.end()
+        finally:
+            os._exit(code)
 
     def vitals(self) -> Vitals:
         """How the run is at this moment. May be called from any thread."""
@@ -129,11 +131,13 @@ class EmbeddedRun:
             ]
             for thread in (reader, *threads):
                 thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.1)
-                    if watcher:
-                        watcher.update(self.tally)
+            try:
+                self._watch(threads, watcher)
+            except BaseException:
+                # Nobody else may have the folder, and no end record stands, while a flow still works.
+                self.stop()
+                self._watch(threads, None)
+                raise
             if self.tally.memory_failure:
                 # It may have failed with the last epoch: one more try, then the run says that it lags.
                 self._follow(store)
@@ -141,6 +145,13 @@ class EmbeddedRun:
             watcher.update(self.tally)
         self._raise_first_error()
         return self.tally
+
+    def _watch(self, threads: Sequence[threading.Thread], watcher: Watcher | None) -> None:
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.1)
+                if watcher:
+                    watcher.update(self.tally)
 
     def _flows(
         self, store: Store, markers: Markers, readers: Daemons, callers: Daemons
@@ -152,6 +163,7 @@ class EmbeddedRun:
         self._follow(store)
         overlay = resume(operations, reached, store.record, markers)
         reading = self.watched(store) if self.watched else store
+        pace = Paced(tally, operations) if self.paced else None
         looker = Looker(reading, overlay, settings, readers)
         self._desk = desk = Desk(
             reading.record,
@@ -163,9 +175,10 @@ class EmbeddedRun:
             utc_now,
             markers,
             partial(_fetch, events),
+            pace,
         )
         free = EventsTap(desk, self.signals, settings.stop_wait)
-        tap = PacedTap(free, tally, operations, self._memory_failed) if self.paced else free
+        tap = PacedTap(free, desk, pace, tally, self._memory_failed) if pace else free
         batch = 1 if self.paced else settings.source_batch
         epoch = _PACED_EPOCH if self.paced else timedelta(seconds=settings.epoch)
         deciding = decide(

@@ -22,6 +22,16 @@ class LongEvents:
         """The event as it is looked for and judged next: of a long one, with the text of its next segment."""
         return self._segment(event, len(event.judged))
 
+    def next_span(self, event: Pending) -> tuple[int, int]:
+        """Begin and end of its next segment in the text (characters)."""
+        return self._segments(event).spans[len(event.judged)]
+
+    def goes_on(self, event: Pending) -> bool:
+        """Whether what is judged of it fits how it is cut now, and something is left to judge."""
+        spans = self._segments(event).spans
+        count = len(event.judged)
+        return count < len(spans) and spans[:count] == tuple(judged.span for judged in event.judged)
+
     def segments_to_come(self, event: Pending) -> Iterator[Arrival]:
         """The segments behind the next one."""
         if event.arrival.event.uid in self._cut:

@@ -8,7 +8,7 @@ apply writes last, is readable.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -24,8 +24,6 @@ class _Entry:
     changes: tuple[Change, ...]
     touched: tuple[str, ...]
     created: tuple[str, ...]
-    draft: bool
-    """Only some segments of a long event are judged: the Decision is not made yet."""
 
 
 class Overlay:
@@ -33,6 +31,10 @@ class Overlay:
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
+        self._drafts: dict[str, _Entry] = {}
+        """Of long events of which only some segments are judged: seen by themselves alone."""
+        self.decided = 0
+        """Decisions that were added so far (count)."""
         self._changes: defaultdict[str, list[Change]] = defaultdict(list)
         self._created: defaultdict[Thread, dict[str, None]] = defaultdict(dict)
 
@@ -41,40 +43,32 @@ class Overlay:
 
     def __contains__(self, event: str) -> bool:
         """Whether an event is decided; a draft decides nothing."""
-        return event in self._entries and not self._entries[event].draft
+        return event in self._entries
 
     def add(self, decision: Decision) -> None:
         """Keep a Decision; the first of an identity stays, as it will in the record."""
-        if decision.event.uid not in self:
-            self._put(decision, draft=False)
-
-    def sketch(self, draft: Decision) -> None:
-        """Keep what the segments judged so far decide: the later segments of the same event see it."""
-        if draft.event.uid not in self:
-            self._put(draft, draft=True)
-
-    def forget(self, event: str) -> None:
-        """Let go of the draft of an event that will not be decided now."""
-        if event in self._entries and self._entries[event].draft:
-            self._remove(event)
-
-    def _put(self, decision: Decision, *, draft: bool) -> None:
-        event = decision.event
-        if event.uid in self._entries:
-            self._remove(event.uid)
-        changes = decision_changes(decision)
-        entry = _Entry(
-            thread=(event.workspace, event.thread),
-            changes=changes,
-            touched=tuple(o.task for o in decision.operations if not isinstance(o, NotATask)),
-            created=tuple(o.task for o in decision.operations if isinstance(o, Create)),
-            draft=draft,
-        )
-        self._entries[event.uid] = entry
-        for change in changes:
+        uid = decision.event.uid
+        if uid in self._entries:
+            return
+        self._drafts.pop(uid, None)
+        self.decided += 1
+        entry = self._entries[uid] = _entry(decision)
+        for change in entry.changes:
             self._changes[change.row_id].append(change)
         if entry.created:
             self._created[entry.thread].update(dict.fromkeys(entry.created))
+
+    def sketch(self, draft: Decision) -> None:
+        """Keep what the segments judged so far decide: its later segments see it, nobody else."""
+        self._drafts[draft.event.uid] = _entry(draft)
+
+    def has_draft(self, event: str) -> bool:
+        """Whether segments of a long event are judged, and it is not decided yet."""
+        return event in self._drafts
+
+    def forget(self, event: str) -> None:
+        """Let go of the draft of an event that will not be decided now."""
+        self._drafts.pop(event, None)
 
     def settle(self, readable: Collection[str]) -> None:
         """Let go of the events whose rows are readable."""
@@ -104,37 +98,44 @@ class Overlay:
         entry = self._entries.get(event)
         return entry.touched if entry else ()
 
-    def created_in(self, thread: Thread) -> list[str]:
-        """Tasks that events of a thread have just created."""
-        return list(self._created.get(thread, ()))
+    def created_in(self, thread: Thread, draft: str | None = None) -> list[str]:
+        """Tasks that events of a thread have just created, and those of the draft of one event."""
+        drafted = self._drafts[draft].created if draft in self._drafts else ()
+        return [*self._created.get(thread, ()), *drafted]
 
     def latest(self, workspace: str, count: int) -> list[str]:
         """Tasks of a workspace touched by the newest Decisions, at most `count`."""
         newest = (
             task
             for entry in reversed(self._entries.values())
-            if entry.thread[0] == workspace and not entry.draft
+            if entry.thread[0] == workspace
             for task in entry.touched
         )
         return list(islice(dict.fromkeys(newest), count))
 
-    def tasks(self, record: Record, ids: Iterable[str]) -> dict[str, TaskRow]:
-        """Tasks by id as they will be once everything emitted is applied."""
+    def tasks(self, record: Record, ids: Iterable[str], draft: str | None = None) -> dict[str, TaskRow]:
+        """Tasks by id as they will be once everything emitted is applied, and the draft of one event."""
         wanted = list(dict.fromkeys(ids))
         rows = record.tasks(wanted)
-        pending = [row_id for row_id in wanted if row_id in self._changes]
+        changes = self._changes_with(draft)
+        pending = [row_id for row_id in wanted if row_id in changes]
         # A row whose create is here and which the record does not list has no other history.
-        history = record.changes(row_id for row_id in pending if row_id in rows or not self._creates(row_id))
+        history = record.changes(row_id for row_id in pending if row_id in rows or not _creates(changes[row_id]))
         for row_id in pending:
-            row = fold_task([*history.get(row_id, ()), *self._changes[row_id]])
+            row = fold_task([*history.get(row_id, ()), *changes[row_id]])
             if row:
                 rows[row_id] = row
             else:
                 rows.pop(row_id, None)
         return rows
 
-    def _creates(self, row_id: str) -> bool:
-        return any(change.action is Action.CREATE for change in self._changes[row_id])
+    def _changes_with(self, draft: str | None) -> Mapping[str, Sequence[Change]]:
+        if draft not in self._drafts:
+            return self._changes
+        changes: dict[str, list[Change]] = {row_id: list(found) for row_id, found in self._changes.items()}
+        for change in self._drafts[draft].changes:
+            changes.setdefault(change.row_id, []).append(change)
+        return changes
 
     def people(self, record: Record, ids: Iterable[str]) -> dict[str, PersonRow]:
         """People by id, likewise."""
@@ -146,3 +147,17 @@ class Overlay:
                 if row:
                     rows[row_id] = row
         return rows
+
+
+def _entry(decision: Decision) -> _Entry:
+    event = decision.event
+    return _Entry(
+        thread=(event.workspace, event.thread),
+        changes=decision_changes(decision),
+        touched=tuple(o.task for o in decision.operations if not isinstance(o, NotATask)),
+        created=tuple(o.task for o in decision.operations if isinstance(o, Create)),
+    )
+
+
+def _creates(changes: Iterable[Change]) -> bool:
+    return any(change.action is Action.CREATE for change in changes)

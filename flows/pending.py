@@ -20,11 +20,16 @@ from store.schema import (
 _FIXED = 2_048
 """What an event takes beside its texts (bytes), roughly."""
 
+_JUDGED = 16_384
+"""What a judged piece takes (bytes), roughly: its View is bounded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """One piece of a long event that was judged; the Decision is made when all of them are."""
 
+    span: tuple[int, int]
+    """Begin and end of the piece in the text (characters)."""
     view: View
     operations: tuple[JudgedOperation, ...]
 
@@ -39,6 +44,7 @@ class Pending:
     tries: int = 0
     """All failures, for the delay between two of them."""
     failing_since: datetime | None = None
+    """Since when nobody knows why it fails."""
     not_before: datetime | None = None
     rejected: tuple[Rejection, ...] = ()
     judged: tuple[Judged, ...] = ()
@@ -54,8 +60,9 @@ class Pending:
         """What it takes to keep (bytes), roughly."""
         event = self.arrival.event
         texts = (event.text, event.subject, *event.attrs.values())
-        pieces = sum(len(piece.view.queries) * _FIXED for piece in self.judged)
-        return _FIXED + pieces + sum(getsizeof(text) for text in texts if isinstance(text, str))
+        return (
+            _FIXED + _JUDGED * len(self.judged) + sum(getsizeof(text) for text in texts if isinstance(text, str))
+        )
 
     def is_due(self, now: datetime) -> bool:
         """Whether it may be tried now."""
@@ -67,14 +74,16 @@ class Pending:
         Transient failures are nobody's fault and never use them up; a content failure does so at the cap, an
         unknown one after a time.
         """
-        since = self.failing_since or now
         attempts = self.attempts + (failure.failure is FailureClass.CONTENT)
+        since = self.failing_since
         match failure.failure:
             case FailureClass.TRANSIENT:
-                given_up = False
+                # The time of an outage is not the event's.
+                given_up, since = False, None
             case FailureClass.CONTENT:
                 given_up = attempts >= limits.retry_cap
             case FailureClass.UNKNOWN:
+                since = since or now
                 given_up = (now - since).total_seconds() >= limits.unknown_for
         if given_up:
             return None

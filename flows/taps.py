@@ -42,8 +42,11 @@ class EventsTap:
         self._stop_wait = stop_wait
         self._stopped: float | None = None
         """When the stop was seen, on the monotonic clock (s)."""
+        self._closed = False
 
     def room(self) -> Room:
+        # Asked before the read, so that what the read finds is then all there is.
+        self._closed = self._signals.input_closed.is_set()
         if self._stop_seen():
             return Room(0)
         return self._desk.room()
@@ -53,7 +56,7 @@ class EventsTap:
         if stopped is not None:
             # What is pending stays in the state; the next run takes it from there.
             return not self._desk.under_way or monotonic() - stopped >= self._stop_wait
-        return drained and self._signals.input_closed.is_set() and len(self._desk) == 0
+        return drained and self._closed and len(self._desk) == 0
 
     def _stop_seen(self) -> float | None:
         if self._stopped is None and self._signals.stopping.is_set():
@@ -62,30 +65,40 @@ class EventsTap:
         return self._stopped
 
 
+class Paced:
+    """Whether everything that was emitted is readable in record and memory."""
+
+    def __init__(self, tally: Tally, operations: TopicFile) -> None:
+        self._tally = tally
+        self._operations = operations
+
+    def is_readable(self, emitted: int) -> bool:
+        """Whether so many messages of this run are written, and the whole topic is applied and followed."""
+        if self._tally.written < emitted:
+            return False
+        end = self._operations.end().offset
+        return self._tally.applied_to >= end and self._tally.followed_to >= end
+
+
 class PacedTap:
     """One event at a time: the next only when everything before it is readable in record and memory."""
 
-    def __init__(self, tap: EventsTap, tally: Tally, operations: TopicFile, fail: Callable[[], None]) -> None:
+    def __init__(self, tap: EventsTap, desk: Desk, pace: Paced, tally: Tally, fail: Callable[[], None]) -> None:
         self._tap = tap
+        self._desk = desk
+        self._pace = pace
         self._tally = tally
-        self._operations = operations
         self._fail = fail
 
     def room(self) -> Room:
         if self._tally.memory_failure:
             self._fail()
         room = self._tap.room()
-        return Room(min(1, room.messages), room.size) if self._readable() else Room(0)
+        alone = len(self._desk) == 0 and self._pace.is_readable(self._desk.emitted)
+        return Room(min(1, room.messages), room.size) if alone else Room(0)
 
     def ended(self, *, drained: bool) -> bool:
         return self._tap.ended(drained=drained)
-
-    def _readable(self) -> bool:
-        tally = self._tally
-        if tally.settled < tally.read or tally.written < tally.emitted:
-            return False
-        end = self._operations.end().offset
-        return tally.applied_to >= end and tally.followed_to >= end
 
 
 class OperationsTap:
@@ -93,9 +106,11 @@ class OperationsTap:
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
+        self._decided = False
 
     def room(self) -> Room:
+        self._decided = self._signals.decided.is_set()
         return Room(1 << 30)
 
     def ended(self, *, drained: bool) -> bool:
-        return drained and self._signals.decided.is_set()
+        return drained and self._decided

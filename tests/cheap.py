@@ -143,7 +143,9 @@ class CheapDesk:
     def pass_time(self, seconds: float) -> list[Settled]:
         """Let time pass, then work."""
         self.now += timedelta(seconds=seconds)
-        return self.work()
+        before = len(self.settled)
+        self.poll()
+        return self.settled[before:]
 
     def state(self) -> tuple[Pending | Held, ...]:
         """What a snapshot would keep."""

@@ -158,7 +158,7 @@ def test_what_waits_carries_no_operation() -> None:
     """
     waits = ["arrival", "attempts", "tries", "failing_since", "not_before", "rejected", "judged"]
     assert waits == [field.name for field in fields(Pending)]
-    assert ["view", "operations"] == [field.name for field in fields(Judged)]
+    assert ["span", "view", "operations"] == [field.name for field in fields(Judged)]
 
 
 @pytest.mark.promise("R09")

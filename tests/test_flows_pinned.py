@@ -163,7 +163,7 @@ def test_what_is_pickled_is_pinned() -> None:
     waits = ["arrival", "attempts", "tries", "failing_since", "not_before", "rejected", "judged"]
     assert waits == [field.name for field in dataclasses.fields(Pending)]
     assert ("flows.pending", "Judged") == (Judged.__module__, Judged.__qualname__)
-    assert ["view", "operations"] == [field.name for field in dataclasses.fields(Judged)]
+    assert ["span", "view", "operations"] == [field.name for field in dataclasses.fields(Judged)]
     assert ("flows.pending", "Held") == (Held.__module__, Held.__qualname__)
     assert ["key", "place"] == [field.name for field in dataclasses.fields(Held)]
     assert ("connectors.topic_file", "Place", ["offset", "byte"]) == (

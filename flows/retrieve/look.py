@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from time import monotonic
 from typing import TypeVar
 
 from flows.daemons import Daemons
@@ -44,10 +45,13 @@ class _Ahead:
     asked: dict[_TextKey, Callable[[], Result[Sequence[str]]]] = field(default_factory=dict)
     lag: int = 0
     behind: Callable[[], Result[int]] | None = None
+    decided: int = 0
+    """Decisions so far when they were started (count)."""
 
-    def known_lag(self) -> int:
+    def known_lag(self, decided: int) -> int:
+        """What they cannot know of, when by now so many Decisions were made (count)."""
         behind = self.behind() if self.behind else 0
-        return self.lag + (behind if isinstance(behind, int) else 0)
+        return self.lag + (behind if isinstance(behind, int) else 0) + decided - self.decided
 
 
 def replied_uid(arrival: Arrival) -> str | None:
@@ -67,7 +71,7 @@ class Looker:
         self._limits = limits
         self._pool = pool
         self._ahead = _Ahead()
-        self._segments: dict[str, dict[_TextKey, Callable[[], Result[Sequence[str]]]]] = {}
+        self._segments: dict[str, _Ahead] = {}
         """Searches for the later segments of long events, by uid."""
 
     def ask_ahead(self, events: Sequence[Arrival]) -> None:
@@ -76,7 +80,7 @@ class Looker:
         Only searches: they lag by nature and say by how much. What is read from the record is read when the event
         is looked for, or a row of its own thread could be missed.
         """
-        ahead = _Ahead(lag=len(self._overlay), behind=self._ask(self._lag)) if events else _Ahead()
+        ahead = self._ahead_of_now() if events else _Ahead()
         for arrival in events:
             for query in plan(arrival.event, self._limits):
                 key = (arrival.event.workspace, query)
@@ -87,11 +91,16 @@ class Looker:
     def ask_segments(self, segments: Sequence[Arrival]) -> None:
         """Start the text searches of all later segments of a long event side by side; they are judged in order."""
         for arrival in segments:
-            asked = self._segments.setdefault(arrival.event.uid, {})
+            if arrival.event.uid not in self._segments:
+                self._segments[arrival.event.uid] = self._ahead_of_now()
+            asked = self._segments[arrival.event.uid].asked
             for query in plan(arrival.event, self._limits):
                 key = (arrival.event.workspace, query)
                 if query.lane == "text" and key not in asked:
                     asked[key] = self._ask_text(key)
+
+    def _ahead_of_now(self) -> _Ahead:
+        return _Ahead(lag=len(self._overlay), behind=self._ask(self._lag), decided=self._overlay.decided)
 
     def forget(self, event: str) -> None:
         """A long event is settled."""
@@ -107,7 +116,15 @@ class Looker:
         ids = self._task_ids(planned, found)
         found.tasks = self._ask(lambda: self._overlay.tasks(self._store.record, ids))()
         found.people = self._ask(lambda: self._people(planned, found))()
-        return [build_view(event, found, self._limits) for event in planned]
+        return [build_view(event, self._for(event, found, ids), self._limits) for event in planned]
+
+    def _for(self, event: Planned, found: Found, ids: Sequence[str]) -> Found:
+        """What the reads returned, for one event: the later segments of a long one see its own draft."""
+        uid, record = event.arrival.event.uid, self._store.record
+        if not self._overlay.has_draft(uid):
+            return found
+        tasks = self._ask(lambda: self._overlay.tasks(record, [*ids, *event.fresh], draft=uid))()
+        return replace(found, tasks=tasks, cuts={})
 
     def _plan(self, arrival: Arrival, known: Mapping[str, EventRow]) -> Planned:
         replied = replied_uid(arrival)
@@ -118,7 +135,7 @@ class Looker:
             arrival,
             queries=plan(event, self._limits),
             answered=answered or (row.rows if row else ()),
-            fresh=tuple(self._overlay.created_in((event.workspace, event.thread))),
+            fresh=tuple(self._overlay.created_in((event.workspace, event.thread), draft=event.uid)),
         )
 
     def _search(self, planned: Sequence[Planned]) -> Found:
@@ -128,9 +145,12 @@ class Looker:
         texts = {(e.thread[0], query) for e in planned for query in e.queries if query.lane == "text"}
         exact = self._ask(lambda: self._exact(planned))
         ahead, self._ahead = self._ahead, _Ahead()
+        lags = [ahead.known_lag(self._overlay.decided)] if ahead.asked else []
         for event in planned:
-            later = self._segments.get(event.arrival.event.uid, {})
-            ahead.asked.update({key: later.pop(key) for key in texts & later.keys()})
+            later = self._segments.get(event.arrival.event.uid)
+            if later:
+                ahead.asked.update({key: later.asked.pop(key) for key in texts & later.asked.keys()})
+                lags.append(later.known_lag(self._overlay.decided))
         text = {key: ahead.asked.get(key) or self._ask_text(key) for key in texts}
         own = self._ask(lambda: self._store.record.thread_tasks(threads))
         recent = {name: self._ask(partial(self._recent, name)) for name in workspaces}
@@ -143,7 +163,7 @@ class Looker:
             recent={name: answer() for name, answer in recent.items()},
             fresh={name: self._overlay.latest(name, self._limits.standby_pool) for name in workspaces},
             summaries=summaries(),
-            lag=max(len(self._overlay) + (lag if isinstance(lag, int) else 0), ahead.known_lag()),
+            lag=max([len(self._overlay) + (lag if isinstance(lag, int) else 0), *lags]),
         )
 
     def _ask_text(self, key: _TextKey) -> Callable[[], Result[Sequence[str]]]:
@@ -152,10 +172,12 @@ class Looker:
     def _ask(self, read: Callable[[], _T]) -> Callable[[], Result[_T]]:
         """Start a read; what is returned waits for it, within the bound that R39 asks for."""
         future = self._pool.submit(read)
+        # Of all reads of a wave together, not of one after the other.
+        until = monotonic() + self._limits.search_timeout
 
         def answer() -> Result[_T]:
             try:
-                return future.result(self._limits.search_timeout)
+                return future.result(max(0.0, until - monotonic()))
             except FutureTimeout:
                 self._pool.give_up(future)
                 waited = f"no answer within {self._limits.search_timeout:g} s"
