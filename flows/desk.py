@@ -266,8 +266,8 @@ class Desk:
             for event in fresh:
                 if not event.judged:
                     self._looker.ask_segments(list(self._long.segments_to_come(event)))
-            # Nothing of others while a suspect is alone: a crash would be charged to it. And in a paced run nothing
-            # before its turn.
+            # Nothing of others while a suspect is alone, for a crash would be charged to it; and in a paced run
+            # nothing before its turn.
             ahead = charged is None and self._pace is None
             self._looker.ask_ahead(self._coming(wave) if ahead else [])
         for event, arrival, view in zip(fresh, shown, views, strict=True):
