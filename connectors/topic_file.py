@@ -132,7 +132,7 @@ class TopicFile:
                 if not line.endswith(b"\n"):
                     raise TopicError(
                         f"Offset {offset} is past the end ({place.offset}) of {self.path}: the store or the "
-                        "recovery folder belongs to another topic file, or the file was cut."
+                        "recovery folder belongs to another topic file, or it was cut; put the whole file back."
                     )
                 place = Place(place.offset + 1, place.byte + len(line))
         return place

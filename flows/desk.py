@@ -7,6 +7,7 @@ waits for the record, for the index or for a remote judge.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +47,11 @@ from store.schema.identity import operation_id
 
 _SETTLED_AT_ONCE = 256
 """Overlay entries looked up with each wave (events): keeps the read of known events to one `IN`."""
+
+_TOLD = 100
+"""Reasons that are logged (count)."""
+
+_log = logging.getLogger(__name__)
 
 _POLL = timedelta(milliseconds=10)
 """How soon to look again after judgments that are under way."""
@@ -101,6 +107,7 @@ class Desk:
         self._long = LongEvents(limits)
         self._breakers = Breakers(limits)
         self._stopping = False
+        self._told: set[str] = set()
         self._pace = pace
         self.emitted = 0
         """Decisions and parkings so far (count)."""
@@ -385,6 +392,7 @@ class Desk:
             self._backlog.wake()
 
     def _fail(self, event: Pending, failure: ClassifiedFailure, view: View | None = None) -> None:
+        self._tell(failure)
         later = event.after(failure, self._clock(), self._limits)
         # What was searched for its later segments is old by the time it is tried again.
         self._looker.forget(event.arrival.event.uid)
@@ -393,6 +401,18 @@ class Desk:
         else:
             self._backlog.replace(later)
             self._over(event)
+
+    def _tell(self, failure: ClassifiedFailure) -> None:
+        """Log what nobody foresaw, once for each reason: it is tried again for a long time, in silence."""
+        if failure.failure is not FailureClass.UNKNOWN or failure.reason in self._told or len(self._told) >= _TOLD:
+            return
+        self._told.add(failure.reason)
+        _log.warning(
+            "an event cannot be decided and is tried again for %g s: %s",
+            self._limits.unknown_for,
+            failure.reason,
+            exc_info=failure.__cause__ if _log.isEnabledFor(logging.INFO) else None,
+        )
 
     def _park(self, event: Pending, failure: ClassifiedFailure, view: View | None) -> None:
         parked = Parked(

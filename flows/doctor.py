@@ -29,6 +29,7 @@ from flows.table_wear import tables_shown, wear_of
 from store import Store
 from store.arrow import arrow_schema
 from store.schema import DecisionRow, EventRow, Frozen, Position, Settings, StoreError, TopicError
+from store.tables import cause_of
 
 TOPICS: Final = ("events", "operations", "dead-letters")
 _PACKAGES: Final = ("lookfirst", "bytewax", "lancedb", "pyarrow", "pydantic")
@@ -78,9 +79,7 @@ def _examine(folder: DataFolder, settings: Settings, progress: Progress, *, runn
         raise
     except Exception as error:
         # The database raises what it likes for a damaged table.
-        checks.append(
-            checked("tables", "wrong", f"A table cannot be read ({type(error).__name__}: {error}).", STORE)
-        )
+        checks.append(checked("tables", "wrong", f"A table cannot be read ({cause_of(error)}).", STORE))
     checks += _leftovers(folder, running=running)
     return report.model_copy(update={**found, "checks": tuple(checks)})
 
@@ -119,6 +118,9 @@ def _look(
             read = read.model_copy(update={"strange": read.strange + known.beyond(ends["events"])})
         found["events"] = read
         checks.append(_events(read, running=running))
+    elif events.num_rows:
+        told = f"The store knows {events.num_rows:,} events, and the topic they came from is not here."
+        checks.append(checked("events", "wrong", told, "put the topic file back"))
     if store is not None:
         checks += audit(Audited(store, applied, _reached(places, "memory"), events, decisions), progress)
     return found

@@ -35,7 +35,8 @@ class KnownEvents:
 
     decided: set[str] = field(default_factory=set)
     """Uids with a Decision."""
-    parked: set[str] = field(default_factory=set)
+    parked: dict[str, int] = field(default_factory=dict)
+    """Where the message stood that was parked, by uid."""
     at: dict[int, str] = field(default_factory=dict)
     """Uid by the offset of the message that brought the event."""
     crowded: int = 0
@@ -43,7 +44,10 @@ class KnownEvents:
 
     def add(self, uid: str, seq: int, decision: str | None) -> None:
         """Take up a row."""
-        (self.decided if decision else self.parked).add(uid)
+        if decision:
+            self.decided.add(uid)
+        else:
+            self.parked[uid] = seq
         self.crowded += self.at.setdefault(seq, uid) != uid
 
     def beyond(self, end: int) -> int:
@@ -140,7 +144,7 @@ def read_events(
         uid = _uid(incoming)
         if uid is None:
             counts["unreadable" if incoming.offset in lettered else "waiting"] += 1
-        elif uid in met or uid in known.decided or uid in known.parked:
+        elif uid in met or uid in known.decided or incoming.offset < known.parked.get(uid, -1):
             counts["repeats"] += 1
         else:
             met.add(uid)

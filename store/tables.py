@@ -101,15 +101,19 @@ def open_tables(path: Path, *, create: bool) -> Tables:
         database = lancedb.connect(path, read_consistency_interval=timedelta(0))
         present = set(database.list_tables().tables)
         tables = Tables(path)
+        filled = _is_made(path, "positions") and database.open_table("positions").count_rows() > 0
         for name, spec in _ALL.items():
             if name in present and _is_made(path, name):
                 table = database.open_table(name)
                 _check_format(path, name, table)
-            elif create:
+            elif create and not (filled and name in RECORD):
                 shutil.rmtree(path / f"{name}.lance", ignore_errors=True)
                 table = database.create_table(name, schema=arrow_schema(spec.model))
             else:
-                raise StoreError(f"The store in {path} has no table {name}; run `lookfirst run` once.")
+                # Made empty, it would say that there is nothing, while the positions say that all is applied.
+                raise StoreError(
+                    f"The store in {path} has no table {name}; make it anew with `lookfirst rebuild store`."
+                )
             tables._open[name] = table
         if create:
             _create_indexes(tables)

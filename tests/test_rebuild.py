@@ -233,3 +233,15 @@ def test_the_commands_say_what_they_made(tmp_path: Path, capsys: Captured) -> No
         out, err = capsys.readouterr()
         assert ("", True, 1) == (out, said in err, err.count("\n"))
     assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("table", ["tasks", "events"])
+def test_a_table_that_is_lost_is_not_made_empty(tmp_path: Path, table: str) -> None:
+    """A run over a store without one of its tables is refused, with the command that mends it; it does."""
+    scripted(tmp_path, lines_of(12))
+    before = rows_of(opened(tmp_path))
+    shutil.rmtree(tmp_path / "store" / f"{table}.lance")
+    with pytest.raises(StoreError, match=f"no table {table}; .*rebuild store"):
+        scripted(tmp_path, [])
+    rebuild_store(folder_at(tmp_path), load_settings())
+    assert before == rows_of(opened(tmp_path))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 import io
 import os
 import sys
@@ -127,8 +128,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with logs_on_stderr():
             code = cli.main(arguments, prog_name="lookfirst", standalone_mode=False, obj=options)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):
-        # Whoever read the output has seen enough (click ends the process for it, others raise).
+    except SystemExit as ended:
+        # So click ends the process for a pipe that was closed, with 1.
+        _discard_stdout()
+        return DONE if ended.code in (None, DONE, FAULT) else FAULT
+    except BrokenPipeError:
+        # Whoever read the output has seen enough.
         _discard_stdout()
         return DONE
     except Exception as error:
@@ -152,6 +157,10 @@ def _told(error: Exception) -> tuple[str, int]:
     match error:
         case click.Abort():
             return "Interrupted.", INTERRUPTED
+        case click.exceptions.NoArgsIsHelpError():
+            context = error.ctx
+            names = context.command.list_commands(context) if isinstance(context.command, click.Group) else ()
+            return f"{context.command_path} needs one of {', '.join(names)}.", USAGE
         case click.UsageError():
             return _usage(error), USAGE
         case UsageError():
@@ -160,6 +169,15 @@ def _told(error: Exception) -> tuple[str, int]:
             return error.format_message(), error.exit_code
         case LookfirstError():
             return str(error), FAULT
+        case OSError(errno=errno.ENOSPC | errno.EIO, filename=None):
+            return f"The output cannot be written: {error.strerror}; what the command did stands.", FAULT
+        case RuntimeError() if str(error).startswith("lance error"):
+            from store.tables import cause_of
+
+            return (
+                f"A table of the store cannot be read: {cause_of(error)}; `lookfirst doctor` says more, "
+                "`lookfirst rebuild store` makes it anew."
+            ), FAULT
         case _:
             what = f"{type(error).__name__}: {error}".rstrip(".")
             return f"Something unforeseen went wrong, {what}; run `lookfirst --debug …` for the traceback.", FAULT

@@ -10,7 +10,7 @@ import click
 
 from flows.data_folder import DataFolder
 from store import Store
-from store.schema import Settings, load_settings
+from store.schema import Settings, UsageError, load_settings
 
 DATA: Final = Path("data")
 """The data folder when none is named: `./data`."""
@@ -21,16 +21,26 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Decorator = Callable[[_Command], _Command]
 
 
+def _folder(context: click.Context, parameter: click.Parameter, typed: str) -> Path:
+    """An empty name is mostly a variable that is not set; it must not mean the folder one happens to be in."""
+    if not typed.strip():
+        raise UsageError("--data is empty; name a folder.")
+    if Path(typed).is_file():
+        raise UsageError(f"{typed} is a file; --data names a folder.")
+    return Path(typed)
+
+
 def data_option(command: _Command) -> _Command:
     """`--data DIR`, the folder of topics, store and state."""
     return click.option(
         "--data",
-        type=click.Path(path_type=Path),
-        default=DATA,
+        type=str,
+        default=str(DATA),
         envvar=FOLDER_VARIABLE,
         show_default=True,
         show_envvar=True,
         metavar="DIR",
+        callback=_folder,
         help="Folder with everything a run keeps.",
     )(command)
 

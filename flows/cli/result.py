@@ -11,6 +11,7 @@ from rich.console import RenderableType
 
 from flows.cli.console import cell, table
 from flows.tally import Tally
+from store.schema.masking import mask
 
 _OPERATIONS: Final[Mapping[str, str]] = {
     "create": "created",
@@ -68,7 +69,7 @@ class Result:
             "queries": tally.queries,
             "applied": tally.applied,
             "dropped": tally.dropped,
-            "reasons": tally.reasons,
+            "reasons": [mask(reason) for reason in tally.reasons],
             "dead_letters": str(self.dead_letters),
             "memory_failure": tally.memory_failure,
             "stopped": self.stopped,
@@ -92,7 +93,7 @@ class Result:
         if letters:
             yield cell(f"{letters:,} dead letters in {self.dead_letters}:", "red")
             for reason in self.tally.reasons:
-                yield cell(f"- {reason}")
+                yield cell(f"- {mask(reason)}")
             if letters > len(self.tally.reasons):
                 yield cell(f"- and {letters - len(self.tally.reasons):,} more")
 

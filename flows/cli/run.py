@@ -145,8 +145,11 @@ def _left(events: TopicFile, record: Record) -> int | None:
         found, place = events.read(place, IN_KEYS)
         if not found:
             return len(left)
-        read = (read_event(incoming) for incoming in found)
-        by_decision = {decision_id(each.event.uid): each.event.uid for each in read if isinstance(each, Arrival)}
+        read = [each for each in map(read_event, found) if isinstance(each, Arrival)]
+        latest = {each.event.uid: each.seq for each in read}
+        by_decision = {decision_id(uid): uid for uid in latest}
         decided = record.standing_offsets(by_decision)
         undecided = {uid for decision, uid in by_decision.items() if decision not in decided}
-        left |= undecided - set(record.events(undecided))
+        rows = record.events(undecided)
+        # One that was parked and stands on the topic again after that was brought back, and waits.
+        left |= {uid for uid in undecided if uid not in rows or latest[uid] > rows[uid].seq}

@@ -24,5 +24,29 @@ def judge_named(settings: Settings) -> Judge:
             f"There is no judge {settings.judge} ({error}); LOOKFIRST_JUDGE is `rules`, or module:factory of a "
             "module that can be imported."
         ) from error
-    judge: Judge = factory(settings)
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"The module of the judge {settings.judge} cannot be imported ({type(error).__name__}: {error}); mend "
+            "it, or unset LOOKFIRST_JUDGE."
+        ) from error
+    try:
+        judge: Judge = factory(settings)
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"The judge {settings.judge} cannot be made ({type(error).__name__}: {error}); mend its factory or "
+            "what it needs, or unset LOOKFIRST_JUDGE."
+        ) from error
+    if not _is_judge(judge):
+        raise UsageError(
+            f"{settings.judge} made no judge but {type(judge).__name__}; a judge has `name`, `remote` and "
+            "`judge(event, view, refused)`."
+        )
     return judge
+
+
+def _is_judge(made: object) -> bool:
+    return (
+        callable(getattr(made, "judge", None))
+        and isinstance(getattr(made, "name", None), str)
+        and isinstance(getattr(made, "remote", None), bool)
+    )

@@ -46,6 +46,8 @@ def classify(error: Exception) -> ClassifiedFailure:
     if isinstance(error, ClassifiedFailure):
         return error
     reason = f"{type(error).__name__}: {error}"
-    if isinstance(error, OSError | TimeoutError | ConnectionError):
-        return ClassifiedFailure(FailureClass.TRANSIENT, reason)
-    return ClassifiedFailure(FailureClass.UNKNOWN, reason)
+    passing = isinstance(error, OSError | TimeoutError | ConnectionError)
+    failure = ClassifiedFailure(FailureClass.TRANSIENT if passing else FailureClass.UNKNOWN, reason)
+    # Where it came from, for whoever debugs.
+    failure.__cause__ = error
+    return failure

@@ -19,9 +19,11 @@ _HANDLE = 8
 class Settings(BaseSettings):
     """The effective settings of one process."""
 
-    model_config = SettingsConfigDict(env_prefix="LOOKFIRST_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="LOOKFIRST_", frozen=True, extra="ignore", allow_inf_nan=False)
 
-    topic_prefix: str = Field("lookfirst", min_length=1, description="prefix of the topic names (text)")
+    topic_prefix: str = Field(
+        "lookfirst", pattern=r"^[\w-][\w.-]*$", description="prefix of the topic names (text)"
+    )
 
     queries: int = Field(4, ge=1, description="queries an event (count)")
     query_terms: int = Field(24, ge=1, description="words in one text query (count)")
