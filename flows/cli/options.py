@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -25,8 +26,10 @@ def _folder(context: click.Context, parameter: click.Parameter, typed: str) -> P
     """An empty name is mostly a variable that is not set; it must not mean the folder one happens to be in."""
     if not typed.strip():
         raise UsageError("--data is empty; name a folder.")
-    if Path(typed).is_file():
-        raise UsageError(f"{typed} is a file; --data names a folder.")
+    with suppress(OSError):
+        # A name that the system will not have is told by whoever uses it.
+        if Path(typed).is_file():
+            raise UsageError(f"{typed} is a file; --data names a folder.")
     return Path(typed)
 
 
