@@ -166,9 +166,9 @@ def test_rows_outlive_every_copy_of_them(tmp_path: Path) -> None:
     }
     assert {"tasks": 3, "people": 1, "events": 3} == {name: len(rows) for name, rows in values.items()}
 
-    for copy in ("memory", "sessions"):
-        shutil.rmtree(folder / f"{copy}.lance")
+    shutil.rmtree(folder / "memory.lance")
     reopened = open_store(folder, create=True)
+    reopened.tables["sessions"].delete("true")
 
     assert 0 == reopened.record.count("memory")
     assert all(table.equals(reopened.record.arrow(name)) for name, table in before.items())
