@@ -29,8 +29,11 @@ def script() -> Script:
 
 @pytest.fixture
 def workplace(tmp_path: Path, script: Script) -> Iterator[Workplace]:
-    """A real store and a desk over it, driven step by step, without an engine."""
-    with Workplace.opened(tmp_path / "store", script, Settings()) as opened:
+    """A real store and a desk over it, driven step by step, without an engine.
+
+    A provider is never left alone here, so that each event's own delays can be looked at.
+    """
+    with Workplace.opened(tmp_path / "store", script, Settings(breaker_after=1_000)) as opened:
         yield opened
 
 
