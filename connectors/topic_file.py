@@ -23,6 +23,9 @@ from store.schema import FORMAT, TopicError
 
 _HEADER = b'{"format": '
 
+_AT_ONCE = 256
+"""Messages of a batch, where nobody asks for another number (count)."""
+
 _MARK_EVERY = 1_024
 """Between two places that are remembered (messages): a few bytes for each, and few lines to walk."""
 
@@ -101,6 +104,21 @@ class TopicFile:
                 found.append(self._message(line, place.offset))
                 place = Place(place.offset + 1, place.byte + len(line))
         return found, place
+
+    def batches(
+        self, start: Place | None = None, end: int | None = None, at_once: int = _AT_ONCE
+    ) -> Iterator[list[Incoming]]:
+        """The messages from `start` (else the first) up to the offset `end` (else where the topic ends now).
+
+        At most `at_once` of them at a time, and never none.
+        """
+        place = start or self._start
+        last = self.end().offset if end is None else end
+        while place.offset < last:
+            found, place = self.read(place, min(at_once, last - place.offset))
+            if not found:
+                return
+            yield found
 
     def fetch(self, offsets: Sequence[int]) -> list[Incoming]:
         """Messages that were read before, by ascending offset; raises TopicError when one is gone."""

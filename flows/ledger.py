@@ -158,11 +158,7 @@ def _uid(incoming: Incoming) -> str | None:
 
 
 def _messages(topic: TopicFile, end: int, what: str, progress: Progress) -> Iterator[Incoming]:
-    place = topic.start
-    while place.offset < end:
-        progress(what, place.offset, end)
-        found, place = topic.read(place, min(_AT_ONCE, end - place.offset))
-        if not found:
-            break
+    for found in topic.batches(end=end, at_once=_AT_ONCE):
+        progress(what, found[0].offset, end)
         yield from found
     progress(what, end, end)

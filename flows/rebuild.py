@@ -104,11 +104,10 @@ def rebuild_store(folder: DataFolder, settings: Settings, progress: Progress = n
 def _fill(path: Path, operations: TopicFile, settings: Settings, progress: Progress) -> RebuiltStore:
     store = open_store(path, create=True)
     writer = writer_of(store, settings)
-    place, end = operations.start, operations.end().offset
+    end = operations.end().offset
     unreadable = dropped = 0
-    while place.offset < end:
-        progress("messages", place.offset, end)
-        found, place = operations.read(place, min(_MESSAGES, end - place.offset))
+    for found in operations.batches(end=end, at_once=_MESSAGES):
+        progress("messages", found[0].offset, end)
         read = [read_operation(incoming) for incoming in found]
         applied = [each for each in read if isinstance(each, Applied)]
         report = writer.commit(applied, record_positions(read, operations.name, operations.id))

@@ -34,8 +34,6 @@ from store.sql import chunked
 
 REPLAYED: Final = "replayed"
 """Header of a message that was brought back: topic, partition and offset of the message that it repeats."""
-_AT_ONCE: Final = 256
-"""Messages read, and appended, at once (count)."""
 _NEVER: Final = -1
 """Before every offset."""
 
@@ -275,14 +273,10 @@ def messages(topic: TopicFile, start: Place | None = None, watch: Watch | None =
 
 def chunks(topic: TopicFile, start: Place | None = None, watch: Watch | None = None) -> Iterator[list[Incoming]]:
     """The same, as many at once as are read at once."""
-    place = start or topic.start
-    first, end = place.offset, topic.end().offset
-    while place.offset < end:
-        found, place = topic.read(place, min(_AT_ONCE, end - place.offset))
-        if not found:
-            return
+    first, end = (start or topic.start).offset, topic.end().offset
+    for found in topic.batches(start, end):
         if watch:
-            watch(topic.name, place.offset - first, end - first)
+            watch(topic.name, found[-1].offset + 1 - first, end - first)
         yield found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import chain
 
 from connectors.markers import Markers
 from connectors.topic_file import TopicFile
@@ -11,9 +12,6 @@ from flows.parse import read_operation
 from store.derive import Applied
 from store.record import Record
 from store.schema import Coordinates, Decision, Parked
-
-_READ_AT_ONCE = 256
-"""Messages read in one go (count)."""
 
 _log = logging.getLogger(__name__)
 
@@ -26,17 +24,12 @@ def resume(operations: TopicFile, reached: int, record: Record, markers: Markers
     """
     overlay = Overlay()
     settled: set[Coordinates] = set()
-    place = operations.place_of(reached)
-    while True:
-        found, place = operations.read(place, _READ_AT_ONCE)
-        if not found:
-            break
-        for incoming in found:
-            read = read_operation(incoming)
-            if isinstance(read, Applied) and isinstance(read.message, Decision | Parked):
-                settled.add(read.message.arrival.coordinates)
-                if isinstance(read.message, Decision):
-                    overlay.add(read.message)
+    for incoming in chain.from_iterable(operations.batches(operations.place_of(reached))):
+        read = read_operation(incoming)
+        if isinstance(read, Applied) and isinstance(read.message, Decision | Parked):
+            settled.add(read.message.arrival.coordinates)
+            if isinstance(read.message, Decision):
+                overlay.add(read.message)
     _clear(markers, record, overlay, settled)
     return overlay
 

@@ -2,79 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from connectors.markers import Markers
 from connectors.topic_file import Place, TopicFile
+from flows.bench.nothing import EmptyLooker, EmptyRecord, NoOverlay
 from flows.calls import Calls
 from flows.daemons import Daemons
 from flows.desk import Desk, Settled
 from flows.judge.contract import Judge
-from flows.overlay import Overlay
 from flows.parse import read_event
 from flows.pending import Held, Pending
-from flows.retrieve.look import Looker
-from flows.retrieve.plan import plan
-from store.record import Record
 from store.schema import (
     Arrival,
     Coordinates,
-    Decision,
-    Empty,
-    Event,
-    EventRow,
-    Read,
     Settings,
-    View,
 )
 from tests.workplace import START
-
-
-class EmptyRecord(Record):
-    """Knows no event."""
-
-    def __init__(self) -> None:
-        pass
-
-    def events(self, ids: Iterable[str]) -> dict[str, EventRow]:
-        return {}
-
-
-class EmptyLooker(Looker):
-    """Finds nothing, at once."""
-
-    def __init__(self, limits: Settings) -> None:
-        self._limits = limits
-
-    def look(self, wave: Sequence[Arrival], known: Mapping[str, EventRow]) -> list[View]:
-        return [self._view(arrival.event) for arrival in wave]
-
-    def ask_ahead(self, events: Sequence[Arrival]) -> None:
-        pass
-
-    def ask_segments(self, segments: Sequence[Arrival]) -> None:
-        pass
-
-    def forget(self, event: str) -> None:
-        pass
-
-    def _view(self, event: Event) -> View:
-        names = ("text", "thread", "standby_tasks", "standby_people")
-        return View(
-            event=event.uid,
-            queries=plan(event, self._limits),
-            reads=tuple(Read(name=name, outcome=Empty()) for name in names),
-        )
-
-
-class NoOverlay(Overlay):
-    """Keeps nothing, as if everything were applied at once."""
-
-    def add(self, decision: Decision) -> None:
-        pass
 
 
 @dataclass

@@ -21,6 +21,7 @@ from connectors.message import Outgoing
 from connectors.recovery_store import Compacted, compact, state_rows
 from connectors.topic_file import utc_now
 from connectors.topic_flow import TopicSink, TopicSource
+from flows.bench.nothing import EmptyLooker, EmptyRecord
 from flows.calls import Calls
 from flows.cli.main import main
 from flows.data_folder import DataFolder
@@ -34,7 +35,6 @@ from flows.taps import EventsTap, Signals
 from store.schema import Settings, StoreError, load_settings
 from store.schema.identity import event_uid
 from store.tables import RECORD
-from tests.cheap import EmptyLooker, EmptyRecord
 from tests.sample import opened
 from tests.test_embedded import lines_of, scripted
 from tests.workplace import START, Script, create_or_match, rows_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,34 +20,23 @@ from connectors.lock import exclusive
 from connectors.markers import Markers
 from connectors.topic_file import utc_now
 from connectors.topic_flow import TopicSink, TopicSource
+from flows.bench.nothing import EmptyLooker, EmptyRecord, NoOverlay
 from flows.calls import Calls
 from flows.data_folder import DataFolder
 from flows.decide import decide
 from flows.desk import Desk
 from flows.judge.contract import Answer, ProposedNothing
-from flows.overlay import Overlay
-from flows.retrieve.look import Looker
-from flows.retrieve.plan import plan
 from flows.tally import Tally
 from flows.taps import EventsTap, Signals
-from store.record import Record
 from store.schema import (
     Arrival,
     Coordinates,
-    Decision,
-    Empty,
     Event,
-    EventRow,
-    Read,
     Rejection,
     Settings,
     View,
     load_settings,
 )
-from store.schema.view import ReadName
-
-_NAMES: tuple[ReadName, ...] = ("text", "thread", "standby_tasks", "standby_people")
-_READS = tuple(Read(name=name, outcome=Empty()) for name in _NAMES)
 
 
 def decide_until_killed(folder: DataFolder, settings: Settings, judgments: int) -> None:
@@ -59,7 +48,15 @@ def decide_until_killed(folder: DataFolder, settings: Settings, judgments: int) 
         judge = _Judge(judgments)
         calls = Calls(judge, settings.judge_timeout)
         desk = Desk(
-            _Record(), _Looker(settings), _Overlay(), calls, judge.name, settings, utc_now, markers, _nothing_held
+            EmptyRecord(),
+            EmptyLooker(settings),
+            NoOverlay(),
+            calls,
+            judge.name,
+            settings,
+            utc_now,
+            markers,
+            _nothing_held,
         )
         flow = decide(
             TopicSource(events, EventsTap(desk, signals, settings.stop_wait), settings.source_batch),
@@ -87,43 +84,6 @@ class _Judge:
         if self._left <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return Answer(proposals=(ProposedNothing(reason="made for a bench"),))
-
-
-class _Record(Record):
-    """Knows no event."""
-
-    def __init__(self) -> None:
-        """Without tables."""
-
-    def events(self, ids: Iterable[str]) -> dict[str, EventRow]:
-        return {}
-
-
-class _Overlay(Overlay):
-    """Keeps nothing: as if apply had written everything at once."""
-
-    def add(self, decision: Decision) -> None:
-        """Nothing: it would never be taken out again."""
-
-
-class _Looker(Looker):
-    """Finds nothing, at once."""
-
-    def __init__(self, limits: Settings) -> None:
-        self._limits = limits
-
-    def look(self, wave: Sequence[Arrival], known: Mapping[str, EventRow]) -> list[View]:
-        events = [arrival.event for arrival in wave]
-        return [View(event=event.uid, queries=plan(event, self._limits), reads=_READS) for event in events]
-
-    def ask_ahead(self, events: Sequence[Arrival]) -> None:
-        """Nothing."""
-
-    def ask_segments(self, segments: Sequence[Arrival]) -> None:
-        """Nothing."""
-
-    def forget(self, event: str) -> None:
-        """Nothing."""
 
 
 def _nothing_held(places: Sequence[Coordinates]) -> list[Arrival]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
@@ -21,7 +22,6 @@ from flows.cli.pages import labels
 from flows.data_folder import DataFolder, check_positions
 from flows.parse import outgoing, read_operation
 from flows.person import Found, Signature, Wishes, delete, edit, found, person_named, restore
-from flows.replay import messages
 from store.derive import Applied, derive
 from store.record import Record
 from store.schema import (
@@ -171,7 +171,7 @@ def _emitted(operations: TopicFile, reached: int, task: str) -> tuple[list[Chang
     """Changes of a task that are not applied yet, and the offset at which the topic ends."""
     changes: list[Change] = []
     end = reached
-    for incoming in messages(operations, operations.place_of(reached)):
+    for incoming in chain.from_iterable(operations.batches(operations.place_of(reached))):
         end = incoming.offset + 1
         # An id is spelled in one way, so that most messages need not be read to know that they leave it alone.
         if task in incoming.value and isinstance(read := read_operation(incoming), Applied):

@@ -140,11 +140,7 @@ def _left(events: TopicFile, record: Record) -> int | None:
     if events.end().offset > _COUNTED:
         return None
     left: set[str] = set()
-    place = events.start
-    while True:
-        found, place = events.read(place, IN_KEYS)
-        if not found:
-            return len(left)
+    for found in events.batches(at_once=IN_KEYS):
         read = [each for each in map(read_event, found) if isinstance(each, Arrival)]
         latest = {each.event.uid: each.seq for each in read}
         by_decision = {decision_id(uid): uid for uid in latest}
@@ -153,3 +149,4 @@ def _left(events: TopicFile, record: Record) -> int | None:
         rows = record.events(undecided)
         # One that was parked and stands on the topic again after that was brought back, and waits.
         left |= {uid for uid in undecided if uid not in rows or latest[uid] > rows[uid].seq}
+    return len(left)
