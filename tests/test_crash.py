@@ -25,6 +25,7 @@ from tests.process import (
     messages,
     produce,
     start,
+    suspects,
     wait_until,
     written,
 )
@@ -159,6 +160,28 @@ def test_an_event_that_kills_the_process_is_found(tmp_path: Path, cap: int) -> N
     assert poisonous == parse_event(letter["raw"])
     # The cap is reached by its own deaths only: the first, with 63 others, is charged to nobody.
     assert 1 + cap == deaths
+
+
+@pytest.mark.promise("Q5")
+def test_events_that_were_under_way_at_kills_are_not_charged(tmp_path: Path) -> None:
+    """Killed again and again with many judgments under way and a cap of one crash: none of them is parked."""
+    produce(tmp_path, made(400))
+    settings = {"LOOKFIRST_JUDGE": "tests.judges:poison", "LOOKFIRST_RETRY_CAP": "1", "LOOKFIRST_EPOCH": "0.1"}
+    # Fewer than usual, because each of them is judged alone after a kill.
+    settings["LOOKFIRST_INFLIGHT"] = "16"
+    kills = before = 0
+    while kills < 3:
+        process = start(tmp_path, **settings)
+        # Not while one is judged alone: it would rightly be charged.
+        if not wait_until(lambda before=before: written(tmp_path) > before and not suspects(tmp_path), process):
+            break
+        if not kill(process):
+            break
+        kills, before = kills + 1, written(tmp_path)
+    assert 2 <= kills
+    finish(start(tmp_path, **settings))
+    found = audit(tmp_path)
+    assert (400, 400, []) == (found.events, found.decided, found.faults)
 
 
 @pytest.mark.promise("R52")
