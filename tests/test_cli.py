@@ -323,3 +323,20 @@ def test_schema_lists_and_prints(capsys: Captured) -> None:
         schema = json.loads(capsys.readouterr().out)
         assert "https://json-schema.org/draft/2020-12/schema" == schema["$schema"]
         assert {"properties", "oneOf"} & set(schema)
+
+
+@pytest.mark.parametrize(
+    ("group", "names"), [("replay", "dead-letters, events"), ("rebuild", "memory, store"), ("bench", "overhead")]
+)
+def test_a_group_alone_names_its_commands(group: str, names: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Asked for nothing in particular, a group says in one line what it has."""
+    assert 2 == main([group])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"lookfirst {group} needs one of {names}" in line
+
+
+def test_reasons_show_no_secret() -> None:
+    """What a failure says may hold a key: neither the page nor the JSON of a run shows it."""
+    tally = Tally(reasons=["chat t/1: ValueError: password=hunter2secret"], parked=1)
+    result = Result(tally, 1.0, Path("dead-letters.jsonl"))
+    assert "hunter2" not in json.dumps(result.for_programs()) + "".join(map(str, result.for_people()))

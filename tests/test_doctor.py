@@ -239,6 +239,14 @@ def test_topics_that_do_not_fit_are_told(copied: Path) -> None:
     assert "is not a topic file" in checks(look(copied), "wrong")["events topic"].said
 
 
+def test_an_events_topic_that_is_gone_is_wrong(copied: Path) -> None:
+    """The store knows events whose topic is not there: that is not nothing."""
+    (copied / "topics" / "lookfirst.events.jsonl").unlink()
+    told = checks(look(copied), "wrong")["events"]
+    assert "topic they came from is not here" in told.said
+    assert "put the topic file back" == told.remedy
+
+
 def test_a_damaged_table_is_told(copied: Path) -> None:
     """A table that cannot be opened, and one whose data is gone, are wrong and lead to the same remedy."""
     for data in (copied / "store" / "tasks.lance" / "data").iterdir():

@@ -14,6 +14,7 @@ from connectors.message import Incoming, Outgoing
 from connectors.topic_file import TopicFile
 from flows.cli.main import main
 from flows.data_folder import DataFolder
+from flows.doctor import examine
 from flows.embedded import EmbeddedRun
 from flows.intake import Line
 from flows.judge.contract import Answer
@@ -103,6 +104,9 @@ def test_an_event_is_brought_back_once_for_each_time_it_was_given_up(tmp_path: P
     """While it waits a replay leaves it alone; parked again, with two letters by now, it comes back once more."""
     run(tmp_path, said(1), well=False)
     assert {"brought back": 1} == replayed(tmp_path)
+    counts = examine(folder(tmp_path), load_settings()).events
+    assert counts
+    assert (2, 1, 1, 0) == (counts.messages, counts.parked, counts.waiting, counts.repeats)
     assert {"waiting": 1} == replayed(tmp_path)
     assert {"waiting": 2} == replayed(tmp_path, "events")
     run(tmp_path, well=False)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from connectors.markers import Markers
 from connectors.message import Outgoing
 from connectors.topic_file import TopicFile
+from flows.daemons import Daemons
 from flows.data_folder import DataFolder
 from flows.embedded import EmbeddedRun
 from flows.judge.contract import Answer
@@ -29,6 +32,7 @@ from store.schema import (
 from tests.cheap import CheapDesk
 from tests.sample import opened
 from tests.test_embedded import lines_of
+from tests.test_outage import Slow
 from tests.workplace import START, Script, Workplace, answer, create, create_or_match, event, nothing, update
 
 DOWN = ClassifiedFailure(FailureClass.TRANSIENT, "connection refused")
@@ -147,6 +151,46 @@ def test_kills_during_an_outage_charge_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("Q5")
+def test_suspects_are_judged_one_at_a_time_before_the_others(tmp_path: Path) -> None:
+    """Of twelve events three are suspects and sixteen may be judged at once: first one, one, one, then nine."""
+    events = [event("pay the bill", id=str(number), thread=f"t{number}") for number in range(12)]
+    topic = topic_with(tmp_path, *events)
+    Markers(tmp_path / "in_flight.json").enter(arrivals_on(topic)[4:7])
+    judge = Slow()
+    judge.gate.set()
+    with Daemons(16, "judge") as threads:
+        bench = CheapDesk(topic, judge, Settings(inflight=16), tmp_path, threads)
+        bench.read()
+        waves = []
+        for _ in range(3_000):
+            before = len(bench.settled)
+            bench.desk.work()
+            waves.append(bench.desk.vitals(START).in_flight)
+            bench.settled += bench.desk.collect("owner")
+            if len(bench.settled) == 12:
+                break
+            threading.Event().wait(0.002 if before == len(bench.settled) else 0)
+    assert ["4", "5", "6"] == [each.arrival.event.id for each in bench.settled[:3]]
+    assert {1} == set(waves[: waves.index(9)])
+    assert 0 == len(Markers(tmp_path / "in_flight.json").suspects)
+
+
+@pytest.mark.promise("Q5")
+def test_a_suspect_that_is_charged_up_to_the_cap_is_parked_unjudged(tmp_path: Path) -> None:
+    """Alone at three unclean ends: parked with that reason, no judge is asked, and others are decided."""
+    topic = topic_with(tmp_path, event("deadly", id="1", thread="d"), event("harmless", id="2", thread="h"))
+    deadly = arrivals_on(topic)[0]
+    for alone in (False, True, True, True):
+        Markers(tmp_path / "in_flight.json").enter([deadly], alone=alone)
+    judge = Script()
+    bench = CheapDesk(topic, judge, Settings(), tmp_path)
+    bench.work()
+    (parked,) = [each for each in bench.settled if isinstance(each, Parked)]
+    assert ("1", FailureClass.CONTENT, ["judge 2"]) == (parked.event.id, parked.failure, judge.log)
+    assert "ended 3 times" in parked.reason
+
+
+@pytest.mark.promise("Q5")
 def test_nothing_of_others_is_begun_while_a_suspect_is_alone(tmp_path: Path) -> None:
     """A crash in the search of another event would be charged to the suspect: none is started ahead."""
     topic = topic_with(tmp_path, event("innocent", id="1", thread="s"), event("another", id="2", thread="x"))
@@ -167,6 +211,17 @@ def test_an_outage_is_not_the_time_of_an_unknown_failure(tmp_path: Path) -> None
     for _ in range(400):
         bench.pass_time(60)
     assert ["Decision"] == [type(each).__name__ for each in bench.settled]
+
+
+def test_what_nobody_foresaw_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Tried for an hour, but not in silence: one warning for a reason, however many events and attempts."""
+    events = [event(f"do {number}", id=str(number), thread=f"t{number}") for number in range(5)]
+    judge = Script(answers=[ValueError("odd")] * 15)
+    bench = CheapDesk(topic_with(tmp_path, *events), judge, Settings(), tmp_path)
+    bench.work()
+    bench.pass_time(60)
+    bench.pass_time(60)
+    assert ["an event cannot be decided and is tried again for 3600 s: ValueError: odd"] == caplog.messages
 
 
 def test_a_draft_is_seen_by_its_own_event_alone(tmp_path: Path) -> None:
@@ -238,9 +293,6 @@ def test_a_watcher_that_fails_leaves_no_flow_behind(tmp_path: Path) -> None:
 
 def test_reads_that_hang_are_waited_for_together(tmp_path: Path) -> None:
     """Twenty searches that hang cost one time-out, not twenty."""
-    import threading
-    from time import monotonic
-
     release = threading.Event()
     limits = Settings(search_timeout=0.3)
     with Workplace.opened(tmp_path / "store", Script(), limits) as workplace:
