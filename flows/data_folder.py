@@ -10,8 +10,8 @@ from pathlib import Path
 from bytewax.recovery import RecoveryConfig, init_db_dir
 
 from connectors.topic_file import TopicFile
-from store import Store, open_store
-from store.schema import FORMAT, Settings, StoreError
+from store import Store
+from store.schema import STORE_FORMAT, EmbedderSpec, Settings, StoreError
 
 _RECOVERY_PARTITIONS = 4
 
@@ -24,11 +24,13 @@ class DataFolder:
 
     path: Path
     prefix: str
+    embedder: EmbedderSpec | None = None
+    far: float | None = None
 
     @classmethod
     def at(cls, path: Path, settings: Settings) -> DataFolder:
-        """The folder with the topic names of the settings."""
-        return cls(path, settings.topic_prefix)
+        """The folder with the topic names and the embedder of the settings."""
+        return cls(path, settings.topic_prefix, settings.embedding, settings.vector_distance)
 
     @property
     def recovery(self) -> Path:
@@ -41,7 +43,10 @@ class DataFolder:
 
     def store(self, *, create: bool = False) -> Store:
         """The store; raises StoreError when there is none and none is to be made."""
-        return open_store(self.path / "store", create=create)
+        # It brings the database along, which takes a second to import.
+        from store import open_store
+
+        return open_store(self.path / "store", create=create, embedder=self.embedder, far=self.far)
 
     def recovery_config(self, flow: str) -> RecoveryConfig:
         """Recovery of a dataflow; a store that was killed while it was made is made again."""
@@ -73,17 +78,17 @@ class DataFolder:
             self.recovery.mkdir(parents=True, exist_ok=True)
             if not mark.exists():
                 making = self.recovery / "format.making"
-                making.write_text(f"{FORMAT}\n", encoding="utf-8")
+                making.write_text(f"{STORE_FORMAT}\n", encoding="utf-8")
                 making.replace(mark)
             written = mark.read_text(encoding="utf-8").strip()
         except OSError as error:
             raise StoreError(
                 f"Cannot use {mark}: {error.strerror}; free some space, or check its permissions."
             ) from error
-        if written != str(FORMAT):
+        if written != str(STORE_FORMAT):
             raise StoreError(
-                f"The state in {self.recovery} has format {written}, this release reads {FORMAT}; use the release "
-                "that wrote it, or delete the folder: events are then read again and none is decided twice."
+                f"The state in {self.recovery} has format {written}, this release reads {STORE_FORMAT}; use the "
+                "release that wrote it, or delete the folder: events are then read again, none is decided twice."
             )
 
 

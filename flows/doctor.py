@@ -30,6 +30,7 @@ from store import Store
 from store.arrow import arrow_schema
 from store.schema import DecisionRow, EventRow, Frozen, Position, Settings, StoreError, TopicError
 from store.tables import cause_of
+from store.vectors import VECTORS
 
 TOPICS: Final = ("events", "operations", "dead-letters")
 _PACKAGES: Final = ("lookfirst", "bytewax", "lancedb", "pyarrow", "pydantic")
@@ -123,6 +124,7 @@ def _look(
         checks.append(checked("events", "wrong", told, "put the topic file back"))
     if store is not None:
         checks += audit(Audited(store, applied, _reached(places, "memory"), events, decisions), progress)
+        checks += _embedded(store, running=running)
     return found
 
 
@@ -255,6 +257,29 @@ def _letters(letters: Letters) -> Iterator[Check]:
         yield checked("dead letters", "note", said, "`lookfirst replay dead-letters` once their reasons are gone")
     elif not letters.damaged:
         yield checked("dead letters", "ok", "There are no dead letters.")
+
+
+def _embedded(store: Store, *, running: bool) -> Iterator[Check]:
+    """Whether the lane of meaning knows every row, where there is such a lane."""
+    vectors = store.memory.vectors
+    if vectors is None:
+        return
+    path = store.tables.path / f"{VECTORS}.lance"
+    try:
+        if path.is_dir() and store.tables.find(VECTORS) is None:
+            raise StoreError("it cannot be opened")
+        behind = vectors.behind()
+    except Exception as error:
+        said = f"The vectors of the tasks cannot be read ({cause_of(error)})."
+        # A run that begins may be making it.
+        yield checked("vectors", "note" if running else "wrong", said, f"delete {path}; {_RUN} makes it anew")
+        return
+    if not behind:
+        yield checked("vectors", "ok", "Every task in memory is embedded.")
+        return
+    said = f"Of the tasks in memory {behind:,} are not embedded: the vector lane does not find them."
+    remedy = f"{_RUN} embeds them, but for texts that the embedder refuses"
+    yield checked("vectors", "ok" if running else "note", said, None if running else remedy)
 
 
 def _leftovers(folder: DataFolder, *, running: bool) -> Iterator[Check]:

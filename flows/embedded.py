@@ -26,9 +26,10 @@ from flows.daemons import Daemons
 from flows.data_folder import DataFolder, check_positions, state_fault
 from flows.decide import decide
 from flows.desk import Desk
+from flows.embedding import Embedding
 from flows.intake import Intake, Line
 from flows.judge.contract import Judge
-from flows.maintain import writer_of
+from flows.maintain import vector_writer_of, writer_of
 from flows.parse import read_event
 from flows.resume import resume
 from flows.retrieve.look import Looker
@@ -64,6 +65,7 @@ class EmbeddedRun:
     _started: datetime = field(default_factory=utc_now)
     _markers: Markers | None = None
     _desk: Desk | None = None
+    _embedding: Embedding | None = None
     _topics: dict[str, TopicFile] = field(default_factory=dict)
     """Own handles for the page of health, which is asked from another thread."""
     _ends_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -83,7 +85,7 @@ class EmbeddedRun:
 
     def vitals(self) -> Vitals:
         """How the run is at this moment. May be called from any thread."""
-        tally = self.tally
+        tally, embedding = self.tally, self._embedding
         if self._desk is None:
             return Vitals(started=self._started, now=utc_now(), recovering=True)
         with self._ends_lock:
@@ -103,6 +105,8 @@ class EmbeddedRun:
                 "followed": tally.followed_to,
             },
             memory_failure=tally.memory_failure,
+            unembedded=embedding.pending if embedding else 0,
+            embedder_failure=embedding.trouble if embedding else None,
         )
 
     def run(self, lines: Iterable[Line] = (), watcher: Watcher | None = None) -> Tally:
@@ -114,13 +118,18 @@ class EmbeddedRun:
             held.enter_context(exclusive(self.folder.recovery))
             readers = held.enter_context(Daemons(self.settings.readers, "read"))
             callers = held.enter_context(Daemons(self.settings.inflight if self.judge.remote else 0, "judge"))
+            # Of their own: an embedder that hangs must not hold up what is read from the store.
+            seekers = held.enter_context(Daemons(self.settings.readers if self.settings.embedding else 0, "seek"))
             self.folder.check_state()
             store = self.folder.store(create=True)
+            self._embedding = embedding = self._begin_embedding(store)
+            if embedding:
+                held.callback(embedding.end)
             self._markers = markers = Markers(self.folder.recovery / "in_flight.json")
             # However it ends from here on, unless the process is killed, nobody is to blame for it.
             held.callback(markers.end)
             self._topics = {name: self.folder.topic(name) for name in ("events", "operations")}
-            flows = self._flows(store, markers, readers, callers)
+            flows = self._flows(store, markers, readers, callers, seekers)
             intake = Intake(self.signals.stopping)
             reader = self._thread("read", intake.read, lines)
             # A read from a terminal or a pipe cannot be called off; the process does not wait for it.
@@ -141,10 +150,35 @@ class EmbeddedRun:
             if self.tally.memory_failure:
                 # It may have failed with the last epoch: one more try, then the run says that it lags.
                 self._follow(store)
+            self._finish_embedding(watcher)
         if watcher:
             watcher.update(self.tally)
         self._raise_first_error()
         return self.tally
+
+    def _begin_embedding(self, store: Store) -> Embedding | None:
+        """The background work of the vector lane, when an embedder is set."""
+        if store.memory.vectors is None:
+            return None
+        # Made here and not with the first row: a wrong name is told before anything is read.
+        store.memory.vectors.embedder  # noqa: B018
+        embedding = Embedding(vector_writer_of(store.memory.vectors, self.settings), self.settings)
+        store.memory.projected = embedding.touched
+        embedding.start()
+        return embedding
+
+    def _finish_embedding(self, watcher: Watcher | None) -> None:
+        """Wait for the rows that are not embedded yet, unless the run is stopped or the embedder is unwell."""
+        embedding = self._embedding
+        while embedding and not (
+            embedding.is_done or embedding.lasting_failure or self.signals.stopping.wait(0.05)
+        ):
+            if watcher:
+                watcher.update(self.tally)
+        if embedding:
+            embedding.end()
+            self.tally.embedded, self.tally.unembedded = embedding.rows, embedding.pending
+            self.tally.embedder_failure = embedding.failure
 
     def _watch(self, threads: Sequence[threading.Thread], watcher: Watcher | None) -> None:
         for thread in threads:
@@ -154,7 +188,7 @@ class EmbeddedRun:
                     watcher.update(self.tally)
 
     def _flows(
-        self, store: Store, markers: Markers, readers: Daemons, callers: Daemons
+        self, store: Store, markers: Markers, readers: Daemons, callers: Daemons, seekers: Daemons
     ) -> list[tuple[str, Dataflow, timedelta]]:
         settings, tally = self.settings, self.tally
         events, operations = self.folder.topic("events"), self.folder.topic("operations")
@@ -163,8 +197,8 @@ class EmbeddedRun:
         self._follow(store)
         overlay = resume(operations, reached, store.record, markers)
         reading = self.watched(store) if self.watched else store
-        pace = Paced(tally, operations) if self.paced else None
-        looker = Looker(reading, overlay, settings, readers)
+        pace = Paced(tally, operations, self._embedding) if self.paced else None
+        looker = Looker(reading, overlay, settings, readers, seekers)
         self._desk = desk = Desk(
             reading.record,
             looker,
@@ -178,7 +212,7 @@ class EmbeddedRun:
             pace,
         )
         free = EventsTap(desk, self.signals, settings.stop_wait)
-        tap = PacedTap(free, desk, pace, tally, self._memory_failed) if pace else free
+        tap = PacedTap(free, desk, pace, self._memory_failed) if pace else free
         batch = 1 if self.paced else settings.source_batch
         epoch = _PACED_EPOCH if self.paced else timedelta(seconds=settings.epoch)
         deciding = decide(
@@ -232,8 +266,8 @@ class EmbeddedRun:
             self.tally.followed_to = sum(place.next_offset for place in places if place.part == "memory")
             self.tally.memory_failure = f"{type(error).__name__}: {error}"
 
-    def _memory_failed(self) -> None:
-        raise StoreError(f"A paced run needs memory, which failed: {self.tally.memory_failure}.")
+    def _memory_failed(self, failure: str) -> None:
+        raise StoreError(f"A paced run needs memory, which failed ({failure}); mend that and run again.")
 
     def _count_produced(self, count: int) -> None:
         self.tally.produced += count

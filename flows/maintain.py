@@ -13,6 +13,8 @@ from store import Store
 from store.commit import StoreWriter
 from store.schema import Settings, StoreError
 from store.upkeep import Upkeep
+from store.vector_writer import VectorWriter
+from store.vectors import Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,11 @@ def writer_of(store: Store, settings: Settings) -> StoreWriter:
     return StoreWriter(store.tables, store.record, store.memory, upkeep)
 
 
+def vector_writer_of(vectors: Vectors, settings: Settings) -> VectorWriter:
+    """A writer of the vectors with the limits of the settings; whoever makes one holds the lock."""
+    return VectorWriter(vectors, settings.vector_index_rows, settings.versions_for)
+
+
 def maintain(folder: DataFolder, settings: Settings, progress: Progress = no_progress) -> Freed:
     """Compact the recovery stores, optimise all tables, and remove versions older than `versions_for`.
 
@@ -52,5 +59,8 @@ def maintain(folder: DataFolder, settings: Settings, progress: Progress = no_pro
             return Freed(recovery)
         progress("tables", 1, 2)
         before = bytes_under(store_path)
-        writer_of(folder.store(), settings).upkeep.optimize_all()
+        store = folder.store()
+        writer_of(store, settings).upkeep.optimize_all()
+        if store.memory.vectors:
+            vector_writer_of(store.memory.vectors, settings).optimize()
         return Freed(recovery, before, bytes_under(store_path))

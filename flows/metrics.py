@@ -54,6 +54,11 @@ class _Moment(Collector):
         yield _gauge("recovering", "1 while what an earlier run left is being taken up.", now.recovering)
         failed = now.memory_failure is not None
         yield _gauge("memory_failed", "1 while memory could not follow the record.", failed)
+        yield _gauge(
+            "unembedded_rows", "Rows whose vector is not made yet; 0 without an embedder.", now.unembedded
+        )
+        unwell = now.embedder_failure is not None
+        yield _gauge("embedder_failed", "1 while the embedder is unwell.", unwell)
         breakers = GaugeMetricFamily(
             "lookfirst_breaker_open",
             "1 while a provider is unwell and is not asked as usual.",

@@ -22,6 +22,7 @@ from flows.steps import Progress, no_progress
 from store import Store, open_store
 from store.derive import Applied
 from store.schema import Position, Settings, StoreError
+from store.vectors import VECTORS
 
 REBUILDING: Final = "store.rebuilding"
 """A new store while it is made, beside the old one; after the swap the old one, until it is removed."""
@@ -93,6 +94,7 @@ def rebuild_store(folder: DataFolder, settings: Settings, progress: Progress = n
         _check_old(path, operations)
         shutil.rmtree(making, ignore_errors=True)
         rebuilt = _fill(making, operations, settings, progress)
+        _carry_vectors(path, making)
         if path.is_dir():
             swap(path, making)
             shutil.rmtree(making)
@@ -143,6 +145,20 @@ def _place(store: Store, settings: Settings, positions: Iterable[Position], offs
         if place.part == "record"
     ]
     writer_of(store, settings).commit([], placed)
+
+
+def _carry_vectors(path: Path, making: Path) -> None:
+    """Take the vectors along: they are of texts, which stay the same, and may have cost hours or money.
+
+    The next run looks through them, and makes anew what does not fit.
+    """
+    old = path / f"{VECTORS}.lance"
+    if old.is_dir():
+        try:
+            shutil.copytree(old, making / old.name)
+        except OSError:
+            # A copy of a copy is no reason to be without a store.
+            shutil.rmtree(making / old.name, ignore_errors=True)
 
 
 def _drop_memory(path: Path) -> None:

@@ -44,6 +44,11 @@ class Tally:
     followed_to: int = 0
     """Offset of the operations topic that memory has reached."""
     memory_failure: str | None = None
+    embedded: int = 0
+    """Rows whose vector was made in this run."""
+    unembedded: int = 0
+    """Rows left without one when the run ended; the next run makes it."""
+    embedder_failure: str | None = None
     reasons: list[str] = field(default_factory=list)
     """Why the first events went to the dead letters."""
 

@@ -10,6 +10,7 @@ from time import monotonic
 from connectors.topic_file import TopicFile
 from connectors.topic_flow import Room
 from flows.desk import Desk
+from flows.embedding import Embedding
 from flows.tally import Tally
 
 
@@ -68,31 +69,37 @@ class EventsTap:
 class Paced:
     """Whether everything that was emitted is readable in record and memory."""
 
-    def __init__(self, tally: Tally, operations: TopicFile) -> None:
+    def __init__(self, tally: Tally, operations: TopicFile, embedding: Embedding | None = None) -> None:
         self._tally = tally
         self._operations = operations
+        self._embedding = embedding
 
     def is_readable(self, emitted: int) -> bool:
-        """Whether so many messages of this run are written, and the whole topic is applied and followed."""
+        """Whether so many messages of this run are written, and the whole topic can be searched."""
         if self._tally.written < emitted:
             return False
         end = self._operations.end().offset
-        return self._tally.applied_to >= end and self._tally.followed_to >= end
+        followed = self._tally.applied_to >= end and self._tally.followed_to >= end
+        return followed and (self._embedding is None or self._embedding.is_done)
+
+    @property
+    def failure(self) -> str | None:
+        """Why what was emitted will not be readable soon."""
+        return self._tally.memory_failure or (self._embedding.lasting_failure if self._embedding else None)
 
 
 class PacedTap:
     """One event at a time: the next only when everything before it is readable in record and memory."""
 
-    def __init__(self, tap: EventsTap, desk: Desk, pace: Paced, tally: Tally, fail: Callable[[], None]) -> None:
+    def __init__(self, tap: EventsTap, desk: Desk, pace: Paced, fail: Callable[[str], None]) -> None:
         self._tap = tap
         self._desk = desk
         self._pace = pace
-        self._tally = tally
         self._fail = fail
 
     def room(self) -> Room:
-        if self._tally.memory_failure:
-            self._fail()
+        if failure := self._pace.failure:
+            self._fail(failure)
         room = self._tap.room()
         alone = len(self._desk) == 0 and self._pace.is_readable(self._desk.emitted)
         return Room(min(1, room.messages), room.size) if alone else Room(0)

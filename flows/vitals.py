@@ -57,6 +57,10 @@ class Vitals:
     places: dict[str, int] = field(default_factory=dict)
     """`events_end`, `events_read`, `operations_end`, `applied`, `followed`: each an offset."""
     memory_failure: str | None = None
+    unembedded: int = 0
+    """Rows whose vector is not made yet."""
+    embedder_failure: str | None = None
+    """Why rows, or the texts that are searched for, cannot be embedded."""
 
     def problems(self) -> Iterator[str]:
         """Why the run does not decide at its pace, a sentence each; none when it is ready."""
@@ -72,3 +76,5 @@ class Vitals:
             yield f"{self.pending + self.held:,} events are pending, which is the bound: nothing more is read."
         if self.memory_failure:
             yield f"Memory lags behind the record ({self.memory_failure})."
+        if self.embedder_failure:
+            yield f"The embedder is unwell ({self.embedder_failure}): its lane lags, and events that need it wait."

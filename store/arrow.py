@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import pyarrow as pa
 
-from store.schema.base import FORMAT, Frozen
+from store.schema.base import STORE_FORMAT, Frozen
 
 FORMAT_KEY = b"lookfirst.format"
 Row = TypeVar("Row", bound=Frozen)
@@ -30,7 +30,7 @@ def arrow_schema(model: type[Frozen]) -> pa.Schema:
     Text, numbers, dates, moments, tuples of these and nested models; anything else is a TypeError, so that a
     model cannot grow a field the store would silently change.
     """
-    return pa.schema(_fields(model), metadata={FORMAT_KEY: str(FORMAT)})
+    return pa.schema(_fields(model), metadata={FORMAT_KEY: str(STORE_FORMAT)})
 
 
 def to_arrow(model: type[Row], rows: Sequence[Row]) -> pa.Table:

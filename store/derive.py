@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from store.identifiers import find_identifiers
 from store.schema import (
     Action,
     Arrival,
@@ -17,6 +18,7 @@ from store.schema import (
     DecisionRow,
     Delete,
     Edit,
+    Event,
     EventRow,
     Matched,
     Message,
@@ -30,6 +32,9 @@ from store.schema import (
 from store.schema.change import PERSON_SEQ, TableName
 from store.schema.identity import session_entry_id
 from store.schema.rows import EntryKind, EventOutcome
+
+_IDENTIFIERS = 16
+"""Identifiers of one event under which its row is found from then on (count)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +109,19 @@ def _task_changes(decision: Decision) -> Iterator[Change]:
         version = Version(at=arrival.happened, seq=arrival.seq, operation=operation.id)
         seen = operation.seen if isinstance(operation, Update) else None
         steps = [*_steps(operation), ("evidence", Action.UNION, arrival.event.uid)]
+        steps += (("participants", Action.UNION, person) for person in arrival.event.people)
         if isinstance(operation, Create):
             steps.append(("thread", Action.SET, arrival.event.thread))
+        steps += (("identifiers", Action.UNION, key) for key in _named(arrival.event, operation))
         for field, action, value in steps:
             yield _event_change(arrival, "tasks", operation.task, field, action, value, version, seen)
+
+
+def _named(event: Event, operation: Create | Update) -> tuple[str, ...]:
+    """Identifiers that an event gives a task beside its title and body: those of its subject, and of an update."""
+    quote = operation.quote if isinstance(operation, Update) else ""
+    found = find_identifiers(f"{event.subject or ''}\n{quote}")[:_IDENTIFIERS]
+    return tuple(identifier.key for identifier in found)
 
 
 def _event_change(

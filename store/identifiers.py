@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
-IdentifierScheme = Literal["ticket", "issue", "url", "commit", "numbered", "mail"]
+IdentifierScheme = Literal["ticket", "issue", "url", "commit", "uuid", "numbered", "mail"]
 
 
 class Identifier(NamedTuple):
@@ -23,6 +23,12 @@ class Identifier(NamedTuple):
     def key(self) -> str:
         """The identifier as one term, such as `ticket:SR-2023-052` or `numbered:amendment 16`."""
         return f"{self.scheme}:{self.value}"
+
+    @classmethod
+    def of_key(cls, key: str) -> Identifier:
+        """The identifier that a key names."""
+        scheme, _, value = key.partition(":")
+        return cls(cast(IdentifierScheme, scheme), value)
 
 
 # Full-width letters and signs, as Japanese keyboards give them. A table of single characters and not NFKC:
@@ -48,8 +54,11 @@ _TICKET: Final = re.compile(
 _ISSUE: Final = re.compile(r"(?<![&#])#([0-9]{1,7})(?![A-Za-z0-9_])")
 """The short form of an issue or pull request."""
 
-_COMMIT: Final = re.compile(r"(?<![A-Za-z0-9_-])[0-9a-f]{7,40}(?![A-Za-z0-9_-])")
-"""An abbreviated or whole commit id; one without a letter is a number, one without a digit is a word."""
+_COMMIT: Final = re.compile(r"(?<![A-Za-z0-9_-])[0-9a-f]{7,128}(?![A-Za-z0-9_-])")
+"""A commit id, abbreviated or whole, or another hash; without a letter it is a number, without a digit a word."""
+
+_UUID: Final = re.compile(r"(?<![0-9A-Za-z-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z-])")
+"""What machines call their jobs, orders and documents."""
 
 _COMPARED_AS: Final = {
     "v": "version",
@@ -75,7 +84,8 @@ Words that are verbs too ("order 5 chairs", "build 2 rooms") are left out: a wro
 missing one.
 """
 
-_VERSION: Final = r"[0-9]{1,9}(?:\.[0-9]{1,5}){0,3}"
+# Neither the head of "1,200 €" nor that of "2024-017": each would make one thing of many.
+_VERSION: Final = r"[0-9]{1,9}(?:\.[0-9]{1,5}){0,3}(?:[-/][0-9]{1,7}){0,2}(?![-,/]?[0-9])"
 _NUMBERED: Final = re.compile(
     rf"(?<![A-Za-zÀ-ɏ0-9_])(?P<latin>(?i:{_LATIN}))(?i:\ ?(?:no\.?|nr\.?|\#|-))?\ {{0,2}}"
     # "part I" is a sentence going on, more often than a Roman one.
@@ -103,6 +113,7 @@ def find_identifiers(text: str) -> tuple[Identifier, ...]:
         for match in _COMMIT.finditer(plain)
         if not match[0].isdigit() and not match[0].isalpha()
     ]
+    found += [(match.start(), Identifier("uuid", match[0].lower())) for match in _UUID.finditer(plain)]
     found += [(match.start(), _named(match)) for match in _NUMBERED.finditer(plain)]
     found.sort(key=lambda item: item[0])
     return tuple(dict.fromkeys(identifier for _, identifier in found))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from lancedb.query import ColumnOrdering, MatchQuery
+from lancedb.query import BooleanQuery, ColumnOrdering, MatchQuery, Occur
 
 from store.arrow import to_arrow
 from store.identifiers import find_identifiers
@@ -13,9 +13,18 @@ from store.record import Record
 from store.schema import Position, TaskRow
 from store.sql import chunked, is_in, quote
 from store.tables import MemoryRow, Tables
+from store.terms import query_terms, row_terms
+from store.vectors import Vectors
 
 _TIES = 8
 """Hits asked for beyond the limit (rows): equal scores come in any order, and are put in ours before the cut."""
+
+_MOST_TERMS = 256
+"""Terms one query asks for (count): a whole paragraph of Chinese is as many pairs as characters."""
+
+_PART_WORTH = 0.2
+"""What a part of a word is worth beside a whole one. On the bug reports of `bench duplicates` a tenth to a fifth
+costs nothing, a half costs one twin in thirty."""
 
 _WIDE = 1_000
 """Newest rows that are ranked when an identifier is in more of them than a wave has room for (rows)."""
@@ -32,8 +41,12 @@ class ExactRequest:
 class Memory:
     """Searches by lane, each filtered by workspace inside the search (L9), and the projection itself."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, vectors: Vectors | None = None) -> None:
         self._tables = tables
+        self.vectors = vectors
+        """The lane of meaning, when an embedder is set."""
+        self.projected: Callable[[Iterable[str]], None] = _nobody_listens
+        """Told the ids of rows that have changed here."""
 
     def exact(self, requests: Sequence[ExactRequest], limit: int) -> list[list[str]]:
         """Row ids for each request, up to `limit + 1`: most shared identifiers first, then newest."""
@@ -46,9 +59,10 @@ class Memory:
         return [_rank(rows, request)[: limit + 1] for rows, request in zip(alone, requests, strict=True)]
 
     def text(self, workspace: str, terms: Iterable[str], limit: int) -> list[str]:
-        """Ids of up to `limit + 1` rows by BM25, best first."""
-        # A string would be parsed as a query language; an object is only words.
-        query = MatchQuery(" ".join(terms), "text")
+        """Ids of up to `limit + 1` rows by BM25, best first. `terms` are words of any language."""
+        query = text_query(terms)
+        if query is None:
+            return []
         found = (
             self._tables["memory"]
             .search(query, query_type="fts")
@@ -60,6 +74,17 @@ class Memory:
         )
         ordered = sorted(found, key=lambda hit: (-round(hit["_score"], 5), hit["row_id"]))
         return [hit["row_id"] for hit in ordered[: limit + 1]]
+
+    def vector(self, workspace: str, text: str, limit: int) -> list[str]:
+        """Ids of up to `limit + 1` rows by likeness of meaning, nearest first; none without an embedder.
+
+        Raises ClassifiedFailure when the text cannot be embedded now.
+        """
+        return self.vectors.search(workspace, text, limit) if self.vectors else []
+
+    def unembedded(self) -> int:
+        """Rows that the vector lane cannot find yet (rows)."""
+        return self.vectors.behind() if self.vectors else 0
 
     def follow(self, record: Record) -> int:
         """Bring memory to where the record is; returns that offset, added up over partitions.
@@ -105,6 +130,7 @@ class Memory:
                     .when_not_matched_insert_all()
                     .execute(fresh)
                 )
+            self.projected(chunk)
 
     def _exact_rows(self, where: str, limit: int) -> list[MemoryRow]:
         if where == "false":
@@ -116,14 +142,38 @@ class Memory:
         ]
         query = self._tables["memory"].search().where(where).select(columns).order_by(newest)
         table = query.limit(limit).to_arrow()
-        return [MemoryRow(text="", **row) for row in table.to_pylist()]
+        return [MemoryRow(text="", terms="", **row) for row in table.to_pylist()]
+
+
+def text_query(said: Iterable[str]) -> MatchQuery | BooleanQuery | None:
+    """The query for words of any language in the column `terms`; None when there is no word among them."""
+    plain, parts = query_terms(said, _MOST_TERMS)
+    if not plain:
+        return None
+    # A string would be parsed as a query language; an object is only words.
+    query = MatchQuery(plain, "terms")
+    if not parts:
+        return query
+    in_parts = MatchQuery(parts, "terms", boost=_PART_WORTH)
+    return BooleanQuery([(Occur.SHOULD, query), (Occur.SHOULD, in_parts)])
+
+
+def _nobody_listens(row_ids: Iterable[str]) -> None:
+    """Without an embedder nothing follows memory."""
 
 
 def memory_row(task: TaskRow) -> MemoryRow:
     """What memory keeps of a task."""
     text = f"{task.title}\n{task.body}"
-    keys = tuple(identifier.key for identifier in find_identifiers(text))
-    return MemoryRow(row_id=task.id, workspace=task.workspace, text=text, identifiers=keys, updated=task.updated)
+    keys = dict.fromkeys([*(identifier.key for identifier in find_identifiers(text)), *task.identifiers])
+    return MemoryRow(
+        row_id=task.id,
+        workspace=task.workspace,
+        text=text,
+        terms=row_terms(text),
+        identifiers=tuple(keys),
+        updated=task.updated,
+    )
 
 
 def _upsert_positions(tables: Tables, positions: Sequence[Position]) -> None:

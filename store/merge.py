@@ -46,6 +46,8 @@ def fold_task(changes: Iterable[Change]) -> TaskRow | None:
         body=fields.get("body", ""),
         assignees=_members(live, "assignees"),
         requester=fields.get("requester") or None,
+        participants=_grown(live, "participants"),
+        identifiers=_grown(live, "identifiers"),
         evidence=_grown(live, "evidence"),
         created=create.version.at,
         updated=version.at,
@@ -118,6 +120,6 @@ def _members(ordered: list[Change], field: str) -> tuple[str, ...]:
 
 
 def _grown(ordered: list[Change], field: str) -> tuple[str, ...]:
-    """A set that only grows, in the order of versions."""
-    values = (c.value for c in ordered if c.field == field and c.action is Action.UNION)
-    return tuple(dict.fromkeys(values))
+    """A set that only grows, in the order of versions; what one version adds, in its own order."""
+    grown = (change for change in ordered if change.field == field and change.action is Action.UNION)
+    return tuple(dict.fromkeys(c.value for c in sorted(grown, key=lambda c: (c.version, c.value))))

@@ -40,7 +40,7 @@ class TaskStub:
     state: TaskState
     updated: datetime
     people: frozenset[str]
-    """Requester and assignees."""
+    """Requester, assignees and participants."""
 
     @property
     def newest_first(self) -> tuple[float, str]:
@@ -48,7 +48,7 @@ class TaskStub:
         return (-self.updated.timestamp(), self.id)
 
 
-_STUB_COLUMNS = ["id", "workspace", "thread", "state", "updated", "requester", "assignees"]
+_STUB_COLUMNS = ["id", "workspace", "thread", "state", "updated", "requester", "assignees", "participants"]
 
 
 class Record:
@@ -65,6 +65,11 @@ class Record:
     def people(self, ids: Iterable[str]) -> dict[str, PersonRow]:
         """People by id."""
         return {row.id: row for row in self._by_keys("people", PersonRow, "id", ids)}
+
+    def people_called(self, workspace: str, name: str) -> list[PersonRow]:
+        """People of a workspace who have this name, as it is written, or this id."""
+        where = f"workspace = {quote(workspace)} AND (array_has(names, {quote(name)}) OR id = {quote(name)})"
+        return self._rows("people", PersonRow, where)
 
     def events(self, ids: Iterable[str]) -> dict[str, EventRow]:
         """Events by uid, decided or parked."""
@@ -118,6 +123,20 @@ class Record:
                 for stub in _stubs(self._tables["tasks"].search().where(where).select(_STUB_COLUMNS).to_arrow()):
                     found[workspace, stub.thread].append(stub)
         return {thread: sorted(stubs, key=lambda s: s.newest_first) for thread, stubs in found.items()}
+
+    def rows_of_messages(self, messages: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, ...]]:
+        """Tasks that messages have touched, by workspace and the id that their source gave them, in any thread."""
+        by_workspace: defaultdict[str, list[str]] = defaultdict(list)
+        for workspace, message in messages:
+            by_workspace[workspace].append(message)
+        found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for workspace, ids in by_workspace.items():
+            for chunk in chunked(ids):
+                where = f"workspace = {quote(workspace)} AND {is_in('source_id', chunk)}"
+                table = self._tables["events"].search().where(where).select(["source_id", "rows"]).to_arrow()
+                for row in table.to_pylist():
+                    found[workspace, row["source_id"]] += row["rows"]
+        return {message: tuple(dict.fromkeys(rows)) for message, rows in found.items()}
 
     def recent_tasks(self, workspace: str, limit: int) -> list[TaskStub]:
         """Stubs of the `limit` tasks of a workspace with the latest activity, newest first (R26).
@@ -217,7 +236,7 @@ def _stubs(table: pa.Table) -> list[TaskStub]:
             thread=row["thread"],
             state=row["state"],
             updated=row["updated"],
-            people=frozenset(filter(None, [row["requester"], *row["assignees"]])),
+            people=frozenset(filter(None, [row["requester"], *row["assignees"], *row["participants"]])),
         )
         for row in table.to_pylist()
     ]

@@ -14,7 +14,7 @@ import lancedb
 from lancedb.index import FTS, BTree, LabelList
 
 from store.arrow import FORMAT_KEY, arrow_schema
-from store.schema import FORMAT, EventRow, Frozen, PersonRow, Position, SessionEntry, StoreError, TaskRow
+from store.schema import STORE_FORMAT, EventRow, Frozen, PersonRow, Position, SessionEntry, StoreError, TaskRow
 from store.schema.base import UtcTime
 from store.schema.change import ChangeRow
 from store.schema.rows import DecisionRow
@@ -29,7 +29,9 @@ class MemoryRow(Frozen):
     row_id: str
     workspace: str
     text: str
-    """Title and body, for the full-text lane."""
+    """Title and body, as they were written."""
+    terms: str
+    """Terms of the text, for the full-text lane (`store.terms`)."""
     identifiers: tuple[str, ...]
     """Keys of the exact identifiers in it, for the exact lane."""
     updated: UtcTime
@@ -43,19 +45,15 @@ class TableSpec:
     key: str = "id"
     scalar: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
+    text: Mapping[str, str] = field(default_factory=dict)
+    """Full-text columns, each with its tokenizer."""
 
     def indexes(self) -> Mapping[str, Any]:
         """Index configurations by column."""
-        # A word tokenizer that knows Chinese and Japanese words; stemming and stop words are for one
-        # language only, and this table holds many.
-        words = FTS(
-            base_tokenizer="icu", stem=False, remove_stop_words=False, with_position=False, max_token_length=256
-        )
         return {
             **{column: BTree() for column in (self.key, *self.scalar)},
             **{column: LabelList() for column in self.labels},
-            **dict.fromkeys(self.text, words),
+            **{column: full_text(tokenizer) for column, tokenizer in self.text.items()},
         }
 
 
@@ -66,13 +64,23 @@ RECORD: Mapping[str, TableSpec] = {
     "people": TableSpec(PersonRow, scalar=("workspace",)),
     "sessions": TableSpec(SessionEntry, scalar=("thread",)),
     "decisions": TableSpec(DecisionRow, scalar=("decision",)),
-    "events": TableSpec(EventRow, scalar=("workspace", "thread", "at")),
+    "events": TableSpec(EventRow, scalar=("workspace", "thread", "at", "source_id")),
     "positions": TableSpec(Position),
 }
 MEMORY: Mapping[str, TableSpec] = {
-    "memory": TableSpec(MemoryRow, key="row_id", scalar=("workspace",), labels=("identifiers",), text=("text",)),
+    "memory": TableSpec(
+        MemoryRow,
+        key="row_id",
+        scalar=("workspace",),
+        labels=("identifiers",),
+        # The terms are what the lane asks. The text is for whoever searches by hand: words, also Chinese and
+        # Japanese ones.
+        text={"terms": "whitespace", "text": "icu"},
+    ),
 }
 _ALL = {**RECORD, **MEMORY}
+OPTIONAL = ("vectors",)
+"""Tables of an own making (`store.vectors`), which a store is whole without."""
 
 _PLACE_IN_SOURCE = re.compile(r",? /\S+\.rs:\d+:\d+")
 
@@ -87,6 +95,30 @@ class Tables:
     def __getitem__(self, name: str) -> Table:
         return self._open[name]
 
+    def find(self, name: str) -> Table | None:
+        """A table that need not be there; one that was made since the store was opened is found, too."""
+        table = self._open.get(name)
+        if table is None and name in OPTIONAL and (table := self._optional(name)) is not None:
+            self._open[name] = table
+        return table
+
+    def keep(self, name: str, table: Table) -> None:
+        """Keep a table that was made while the store is open."""
+        self._open[name] = table
+
+    def let_go(self, name: str) -> None:
+        """Let go of a table that is to be removed."""
+        self._open.pop(name, None)
+
+    def _optional(self, name: str) -> Table | None:
+        """A table that is missing, or damaged, is made anew by its writer: nothing else depends on it."""
+        if not _is_made(self.path, name):
+            return None
+        try:
+            return _connected(self.path).open_table(name)
+        except (OSError, RuntimeError, ValueError):
+            return None
+
 
 def open_tables(path: Path, *, create: bool) -> Tables:
     """Open a store's tables, making those that are missing when `create` is true.
@@ -98,7 +130,7 @@ def open_tables(path: Path, *, create: bool) -> Tables:
         if not create and not path.is_dir():
             raise StoreError(f"There is no store in {path}; `lookfirst run --data …` makes one.")
         path.mkdir(parents=True, exist_ok=True)
-        database = lancedb.connect(path, read_consistency_interval=timedelta(0))
+        database = _connected(path)
         present = set(database.list_tables().tables)
         tables = Tables(path)
         filled = _is_made(path, "positions") and database.open_table("positions").count_rows() > 0
@@ -125,9 +157,20 @@ def open_tables(path: Path, *, create: bool) -> Tables:
     return tables
 
 
+def _connected(path: Path) -> Any:
+    return lancedb.connect(path, read_consistency_interval=timedelta(0))
+
+
 def cause_of(error: Exception) -> str:
     """What the database says went wrong, less its type names and the place in its own source."""
     return _PLACE_IN_SOURCE.sub("", str(error).removeprefix("lance error: ")).rstrip(".")
+
+
+def full_text(tokenizer: str) -> FTS:
+    """A full-text index for texts in many languages: stemming and stop words are for one only."""
+    return FTS(
+        base_tokenizer=tokenizer, stem=False, remove_stop_words=False, with_position=False, max_token_length=256
+    )
 
 
 def _is_made(path: Path, name: str) -> bool:
@@ -146,8 +189,8 @@ def _create_indexes(tables: Tables) -> None:
 
 def _check_format(path: Path, name: str, table: Table) -> None:
     written = (table.schema.metadata or {}).get(FORMAT_KEY, b"none").decode()
-    if written != str(FORMAT):
+    if written != str(STORE_FORMAT):
         raise StoreError(
-            f"Table {name} of the store in {path} has format {written}, this release reads {FORMAT}; "
-            "use the release that wrote it, or rebuild the store from the operations topic."
+            f"Table {name} of the store in {path} has format {written}, this release reads {STORE_FORMAT}; "
+            "use the release that wrote it, or make it anew with `lookfirst rebuild store`."
         )

@@ -65,7 +65,7 @@ class Upkeep:
         """
         began = self.clock()
         self._survey()
-        unindexed = self.tables["memory"].index_stats("text_idx")
+        unindexed = self.tables["memory"].index_stats("terms_idx")
         if unindexed is not None:
             self._wear["memory"].rows = unindexed.num_unindexed_rows
             self._wear["memory"].size = unindexed.num_indexed_rows

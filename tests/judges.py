@@ -22,6 +22,7 @@ from flows.judge.contract import (
     ProposedNothing,
     ProposedUpdate,
 )
+from flows.judge.veto import News, Veto
 from store.schema import Event, Rejection, Settings, View
 
 POISON: Final = "TEST_POISON"
@@ -105,7 +106,8 @@ def _by_event(event: Event, view: View) -> Proposal:
 def _by_chance(event: Event, view: View) -> Proposal:
     chance = os.urandom(4)
     said = f"said by {os.getpid()}, {chance.hex()}"
-    rows = list(view.tasks())
+    veto = Veto(event)
+    rows = [row for row in view.tasks() if veto.against((row,), News()) is None]
     people = view.standby.people
     match chance[0] % 4:
         case 0 if rows:

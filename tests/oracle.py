@@ -1,7 +1,7 @@
 """What the operations topic amounts to, folded once more by other means.
 
 A second opinion on the store, in plain dicts: it reads the topic's file as JSON lines and shares nothing with the
-code that folds and writes the store but the spelling of a person's id.
+code that folds and writes the store but how a person's id is spelled and what an identifier is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from store.identifiers import find_identifiers
 from store.schema.identity import decision_id, event_uid, person_id
 
 _BY_HAND = ("edit", "delete", "restore")
@@ -109,6 +110,8 @@ def _task(row_id: str, steps: list[_Step]) -> Row | None:
     row: Row = {"due": None, "requester": None}
     members: set[str] = set()
     evidence: list[str] = []
+    participants: list[str] = []
+    identifiers: list[str] = []
     last: Version | None = None
     exists = deleted = False
     for step in sorted(steps, key=lambda step: step.version):
@@ -124,6 +127,11 @@ def _task(row_id: str, steps: list[_Step]) -> Row | None:
         last = step.version
         if step.event and step.uid:
             evidence += [step.uid] if step.uid not in evidence else []
+            participants += [who for who in sorted(_people_of(step.event)) if who not in participants]
+        if step.event:
+            words = f"{step.event['subject'] or ''}\n{said['quote'] if kind == 'update' else ''}"
+            named = sorted({found.key for found in find_identifiers(words)[:16]})
+            identifiers += [key for key in named if key not in identifiers]
         if kind == "create" and step.event:
             row |= {"workspace": step.event["workspace"], "thread": step.event["thread"], "body": said["quote"]}
             row |= {"requester": said["requester"], "created": step.version[0]}
@@ -137,7 +145,14 @@ def _task(row_id: str, steps: list[_Step]) -> Row | None:
         return None
     version = dict(zip(("at", "seq", "operation"), last, strict=True))
     grown = {"assignees": sorted(members), "evidence": evidence, "updated": last[0], "version": version}
+    grown |= {"participants": participants, "identifiers": identifiers}
     return {"id": row_id, **row, **grown}
+
+
+def _people_of(event: Mapping[str, Any]) -> set[str]:
+    said = (event["author"], *event["mentions"])
+    found = {person_id(event["workspace"], event["source"], who["id"], who["address"]) for who in said}
+    return {who for who in found if who}
 
 
 def _people(decisions: Iterable[Mapping[str, Any]]) -> list[Row]:

@@ -1,8 +1,12 @@
-"""The sample and what a paced run makes of it, as a person would write it down."""
+"""The sample and what a paced run makes of it, as a person would write it down.
+
+`python -m tests.sample` runs it and writes `expected.json` anew.
+"""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,11 @@ from store import Store
 from store.schema import Settings, load_settings
 
 SAMPLE = Path(__file__).resolve().parent.parent / "deploy" / "sample"
+EVENTS = 200
+"""Events of the sample (count)."""
+REPEATS = 2
+"""Lines that say an event once more (count)."""
+LINES = EVENTS + REPEATS
 
 
 def sample_lines() -> list[Line]:
@@ -58,7 +67,13 @@ def record_of(store: Store) -> dict[str, Any]:
     return {"tasks": tasks, "events": outcomes, "people": sorted(people.values())}
 
 
-def write_expected(path: Path) -> None:
-    """Write the expected record anew, from the store of a paced run; read the difference before you keep it."""
-    text = json.dumps(record_of(opened(path)), ensure_ascii=False, indent=1)
+def write_expected() -> None:
+    """Run the sample and write the expected record anew; read the difference before you keep it."""
+    with tempfile.TemporaryDirectory() as folder:
+        run_embedded(Path(folder), sample_lines(), paced=True)
+        text = json.dumps(record_of(opened(Path(folder))), ensure_ascii=False, indent=1)
     (SAMPLE / "expected.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_expected()

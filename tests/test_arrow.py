@@ -17,7 +17,7 @@ from pydantic import create_model
 from store import open_store
 from store.arrow import FORMAT_KEY, arrow_schema, from_arrow, to_arrow
 from store.schema import (
-    FORMAT,
+    STORE_FORMAT,
     Action,
     DecisionRow,
     EventRow,
@@ -65,6 +65,8 @@ PINNED: Mapping[str, Mapping[str, str]] = {
         "body": _ID,
         "assignees": "list<item: string> not null",
         "requester": "string",
+        "participants": "list<item: string> not null",
+        "identifiers": "list<item: string> not null",
         "evidence": "list<item: string> not null",
         "created": _WHEN,
         "updated": _WHEN,
@@ -131,11 +133,12 @@ PINNED: Mapping[str, Mapping[str, str]] = {
         "row_id": _ID,
         "workspace": _ID,
         "text": _ID,
+        "terms": _ID,
         "identifiers": "list<item: string> not null",
         "updated": _WHEN,
     },
 }
-"""What stores of format 1 hold. A change here needs a new format and a way to read the old one."""
+"""What stores of format 2 hold. A change here needs a new format and a way to read the old one."""
 
 _TASK = {"id": "t-1", "workspace": "w", "thread": "t", "title": "a", "state": "open", "body": "b"}
 _WHEN_TASK = {"created": MOMENT, "updated": MOMENT, "version": VERSION}
@@ -161,6 +164,8 @@ ROWS: Mapping[str, tuple[Frozen, ...]] = {
             due=date(1970, 1, 1),
             assignees=("p-1", ""),
             requester="",
+            participants=("p-1", "p-2"),
+            identifiers=("ticket:A-1",),
             evidence=("e-1",),
         ),
     ),
@@ -228,8 +233,8 @@ ROWS: Mapping[str, tuple[Frozen, ...]] = {
         Position(id="record:o:0", part="record", topic="o", topic_id="i", partition=0, next_offset=1 << 40),
     ),
     "memory": (
-        MemoryRow(row_id="t-1", workspace="w", text="", identifiers=(), updated=MOMENT),
-        MemoryRow(row_id="t-2", workspace="w", text="x", identifiers=("ticket:A-1",), updated=MOMENT),
+        MemoryRow(row_id="t-1", workspace="w", text="", terms="", identifiers=(), updated=MOMENT),
+        MemoryRow(row_id="t-2", workspace="w", text="x", terms="x y", identifiers=("ticket:A-1",), updated=MOMENT),
     ),
 }
 
@@ -240,15 +245,15 @@ def spelled(schema: pa.Schema) -> dict[str, str]:
 
 
 def test_persisted_schemas_are_pinned(tmp_path: Path) -> None:
-    """Table names, columns and types of a new store are those of format 1, each marked with it."""
+    """Table names, columns and types of a new store are those of format 2, each marked with it."""
     made = open_store(tmp_path, create=True)
-    assert 1 == FORMAT
+    assert 2 == STORE_FORMAT
     assert sorted(PINNED) == sorted(lancedb.connect(tmp_path).list_tables().tables)
     for name, columns in PINNED.items():
         assert list(columns.items()) == list(spelled(arrow_schema(ALL[name].model)).items())
         written = made.tables[name].schema
         assert list(columns.items()) == list(spelled(written).items())
-        assert b"1" == written.metadata[FORMAT_KEY]
+        assert b"2" == written.metadata[FORMAT_KEY]
 
 
 def test_every_indexed_column_is_a_column() -> None:
@@ -279,7 +284,7 @@ def test_every_table_has_rows_in_the_round_trip() -> None:
 def test_moment_of_another_zone_is_the_same_moment() -> None:
     """The store keeps moments, in UTC."""
     berlin = MOMENT.astimezone(timezone(timedelta(hours=2)))
-    row = MemoryRow(row_id="t", workspace="w", text="", identifiers=(), updated=berlin)
+    row = MemoryRow(row_id="t", workspace="w", text="", terms="", identifiers=(), updated=berlin)
     (found,) = from_arrow(MemoryRow, to_arrow(MemoryRow, [row]))
     assert (MOMENT, timedelta(0)) == (found.updated, found.updated.utcoffset())
 
@@ -331,14 +336,14 @@ def test_store_of_another_format_is_refused(tmp_path: Path) -> None:
     """One sentence names the table, the folder, both formats and the way out."""
     open_store(tmp_path, create=True)
     database = lancedb.connect(tmp_path)
-    for written, named in (({FORMAT_KEY: b"2"}, "format 2"), ({}, "format none")):
+    for written, named in (({FORMAT_KEY: b"1"}, "format 1"), ({}, "format none")):
         foreign = arrow_schema(Position).with_metadata(written)
         database.create_table("positions", schema=foreign, mode="overwrite")
         for create in (False, True):
             with pytest.raises(StoreError) as refused:
                 open_store(tmp_path, create=create)
             sentence = str(refused.value)
-            assert f"Table positions of the store in {tmp_path} has {named}, this release reads 1" in sentence
+            assert f"Table positions of the store in {tmp_path} has {named}, this release reads 2" in sentence
             assert "\n" not in sentence
 
 

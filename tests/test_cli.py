@@ -326,7 +326,8 @@ def test_schema_lists_and_prints(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "names"), [("replay", "dead-letters, events"), ("rebuild", "memory, store"), ("bench", "overhead")]
+    ("group", "names"),
+    [("replay", "dead-letters, events"), ("rebuild", "memory, store"), ("bench", "duplicates, input, irc")],
 )
 def test_a_group_alone_names_its_commands(group: str, names: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Asked for nothing in particular, a group says in one line what it has."""

@@ -317,7 +317,10 @@ def test_story_of_changes_under_a_tombstone() -> None:
 def test_search_shows_the_lanes(data: Path, store: Store, capsys: Captured) -> None:
     """A search shows the queries, how each read ended, and the rows with their ranks, like a judgment's."""
     out = read(capsys, "search", "antennas of SR-2023-052", "--data", data, "--as", "ada@example.org")
-    assert "S1 (exact 1, text 1): Bob, order two antennas for SR-2023-052" in out
+    assert f"S1 (exact 1, text 1, author, newest 1 = {4 / 61:.4f}): Bob, order two antennas for SR-2023-052" in out
+    assert ["exact lane", "text lane", "order"] == [
+        line[:12].strip() for line in out.splitlines() if line.startswith(("exact lane", "text lane", "order"))
+    ]
     assert "thread: empty" in out
     assert "Ada Byron, ada@example.org · author" in out
     view = View.model_validate_json(
@@ -325,6 +328,21 @@ def test_search_shows_the_lanes(data: Path, store: Store, capsys: Captured) -> N
     )
     assert [task_of(store, "ops").id] == [row.row_id for row in view.slices]
     assert view.slices[0].same_thread
+
+
+def test_search_as_somebody_in_a_thread(data: Path, capsys: Captured) -> None:
+    """A name or an address is a person of the workspace; whoever is not known has no row."""
+
+    def ties(*arguments: str) -> list[tuple[str, ...]]:
+        out = read(capsys, "search", "antennas", "--data", data, "--json", *arguments)
+        return [row.ties for row in View.model_validate_json(out).slices]
+
+    assert [("author",)] == ties("--as", "Ada Byron")
+    assert [("author",)] == ties("--as", "bob@example.org")
+    assert [()] == ties("--as", "nobody", "--in", "ops")
+    assert [()] == ties()
+    out = read(capsys, "search", "antennas", "--data", data, "--json", "--as", "Ada Byron", "--in", "ops")
+    assert View.model_validate_json(out).slices[0].same_thread
 
 
 def test_search_for_nothing(data: Path, capsys: Captured) -> None:

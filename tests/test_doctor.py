@@ -22,7 +22,7 @@ from flows.embedded import EmbeddedRun, Line
 from flows.rebuild import rebuild_memory, rebuild_store
 from store.schema import StoreError, load_settings
 from tests.process import finish, start
-from tests.sample import opened, run_embedded, sample_lines
+from tests.sample import EVENTS, LINES, REPEATS, opened, run_embedded, sample_lines
 from tests.test_embedded import lines_of, scripted
 from tests.workplace import Script, create_or_match
 
@@ -76,16 +76,16 @@ def test_a_sound_folder_is_well_and_stays_as_it_is(sound: Path) -> None:
     assert before == on_disk(sound)
     assert {} == checks(report, "wrong")
     assert report.is_well
-    assert EventCounts(messages=69, decided=68, unreadable=0, repeats=1) == report.events
+    assert EventCounts(messages=LINES, decided=EVENTS, unreadable=0, repeats=REPEATS) == report.events
     assert report.operations
-    assert (68, 68, 68, 0) == (
+    assert (EVENTS, EVENTS, EVENTS, 0) == (
         report.operations.messages,
         report.operations.applied,
         report.operations.decisions,
         report.operations.missing,
     )
     assert [("record", 0), ("memory", 0)] == [(place.part, place.lag) for place in report.places]
-    assert 68 == {table.name: table.rows for table in report.tables}["events"]
+    assert EVENTS == {table.name: table.rows for table in report.tables}["events"]
     assert all(topic.id and topic.bytes for topic in report.topics)
 
 
@@ -114,7 +114,7 @@ def test_decisions_that_are_not_applied_yet_count_as_decided(copied: Path) -> No
     """Without a store the topic still tells what was decided; that the store is missing is wrong."""
     shutil.rmtree(copied / "store")
     report = look(copied)
-    assert EventCounts(messages=69, decided=68, repeats=1) == report.events
+    assert EventCounts(messages=LINES, decided=EVENTS, repeats=REPEATS) == report.events
     assert ["store"] == list(checks(report, "wrong"))
     assert "`lookfirst rebuild store`" == checks(report, "wrong")["store"].remedy
     assert not (copied / "store").exists()
@@ -130,7 +130,11 @@ def test_second_decisions_are_counted(copied: Path) -> None:
     run_embedded(copied, [], paced=False)
     report = look(copied)
     assert report.operations
-    assert (69, 1, 0) == (report.operations.decisions, report.operations.dropped, report.operations.missing)
+    assert (EVENTS + 1, 1, 0) == (
+        report.operations.decisions,
+        report.operations.dropped,
+        report.operations.missing,
+    )
     assert report.is_well
 
 
@@ -298,7 +302,8 @@ def test_the_command_tells_people_and_programs(
     out, _ = capsys.readouterr()
     assert "LOOKFIRST_WAVE=32 (environment; default 64)" in out
     assert "LOOKFIRST_WAVES begins like a setting and is none" in out
-    assert "69 messages = 68 decided + 0 parked + 0 unreadable + 1 repeats + 0 waiting" in out
+    counts = f"{LINES} messages = {EVENTS} decided + 0 parked + 0 unreadable + {REPEATS} repeats + 0 waiting"
+    assert counts in out
     assert "A run is using" in out
     assert "Nothing is wrong." in out
     deleted("memory", "row_id")(copied)

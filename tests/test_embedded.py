@@ -18,7 +18,7 @@ from flows.judge.rules import RulesJudge
 from store.commit import StoreWriter
 from store.memory import Memory
 from store.schema import DeadLetter, EventRow, Settings, StoreError, load_settings
-from tests.sample import opened, run_embedded, sample_lines
+from tests.sample import EVENTS, opened, run_embedded, sample_lines
 from tests.workplace import Script, create_or_match, rows_of
 
 
@@ -71,7 +71,7 @@ def test_store_is_a_function_of_the_operations_topic(tmp_path: Path) -> None:
     before = rows_of(opened(tmp_path), tables)
     shutil.rmtree(tmp_path / "store")
     again = run_embedded(tmp_path, [], paced=False)
-    assert (0, 68) == (again.decided, again.applied)
+    assert (0, EVENTS) == (again.decided, again.applied)
     assert before == rows_of(opened(tmp_path), tables)
 
 

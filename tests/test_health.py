@@ -48,6 +48,7 @@ BUSY = replace(
     parked=2,
     unreadable=1,
     dropped=4,
+    unembedded=9,
     places={"events_end": 130, "events_read": 122, "operations_end": 102, "applied": 90, "followed": 80},
 )
 ANY = Address("127.0.0.1", 0)
@@ -101,6 +102,10 @@ def wait_until(true: Callable[[], bool], seconds: float = 30) -> None:
             "10,000 events are pending, which is the bound: nothing more is read.",
         ),
         (replace(WELL, memory_failure="OSError: no space"), "Memory lags behind the record (OSError: no space)."),
+        (
+            replace(WELL, embedder_failure="429"),
+            "The embedder is unwell (429): its lane lags, and events that need it wait.",
+        ),
     ],
 )
 def test_a_run_that_is_not_ready_says_why(vitals: Vitals, said: str) -> None:
@@ -138,6 +143,8 @@ def test_metrics_equal_the_vitals() -> None:
         "lookfirst_stopping": 0,
         "lookfirst_recovering": 0,
         "lookfirst_memory_failed": 0,
+        "lookfirst_unembedded_rows": 9,
+        "lookfirst_embedder_failed": 0,
         "lookfirst_breaker_open judge": 1,
         "lookfirst_breaker_open memory": 0,
         "lookfirst_start_time_seconds": STARTED.timestamp(),
@@ -155,10 +162,10 @@ def test_metrics_equal_the_vitals() -> None:
 
 
 def test_conditions_are_metrics_of_their_own() -> None:
-    """Ready, stopping, recovering, full and a failed memory are 1 when they are so, and 0 when not."""
-    names = ("ready", "stopping", "recovering", "pending_full", "memory_failed")
-    unwell = replace(WELL, stopping=True, recovering=True, full=True, memory_failure="x")
-    for vitals, expected in ((WELL, [1, 0, 0, 0, 0]), (unwell, [0, 1, 1, 1, 1])):
+    """Ready, stopping, recovering, full, a failed memory and embedder are 1 when they are so, and 0 when not."""
+    names = ("ready", "stopping", "recovering", "pending_full", "memory_failed", "embedder_failed")
+    unwell = replace(WELL, stopping=True, recovering=True, full=True, memory_failure="x", embedder_failure="y")
+    for vitals, expected in ((WELL, [1, 0, 0, 0, 0, 0]), (unwell, [0, 1, 1, 1, 1, 1])):
         found = samples(metrics_text(vitals))
         assert expected == [found[f"lookfirst_{name}"] for name in names]
 
@@ -305,7 +312,7 @@ def test_progress_says_what_waits() -> None:
     assert plain == progress_line(Tally(decided=10), 1.0, WELL, stopping=False)
     line = progress_line(Tally(decided=10), 1.0, replace(BUSY, recovering=True), stopping=True)
     assert (
-        f"{plain} · stopping… · 12 pending · 3 held · 5 in flight · taking up an earlier run · "
+        f"{plain} · stopping… · 12 pending · 3 held · 5 in flight · 9 to embed · taking up an earlier run · "
         "judge unwell: 503 from the provider"
     ) == line
     assert "\n" not in progress_line(

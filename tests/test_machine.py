@@ -28,10 +28,10 @@ from flows.embedded import EmbeddedRun
 from flows.intake import Line
 from store import open_store
 from store.arrow import FORMAT_KEY, arrow_schema
-from store.schema import FORMAT, LookfirstError, StoreError, TopicError, load_settings
+from store.schema import FORMAT, STORE_FORMAT, LookfirstError, StoreError, TopicError, load_settings
 from store.schema.change import ChangeRow
 from tests.conftest import REPOSITORY
-from tests.sample import SAMPLE, opened
+from tests.sample import EVENTS, SAMPLE, opened
 from tests.workplace import START, Script, rows_of
 
 _LIBC = ctypes.CDLL(None)
@@ -117,7 +117,7 @@ def test_a_disk_that_is_full_before_there_is_a_store(tmp_path: Path) -> None:
         assert sentence.startswith(f"The store in {data / 'store'} cannot be opened: ")
         assert "File too large" in sentence
         assert "free some space" in sentence
-    assert 68 == run_through(data, *arguments)["decided"]
+    assert EVENTS == run_through(data, *arguments)["decided"]
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ def test_a_disk_that_is_full_when_a_decision_is_appended(tmp_path: Path) -> None
     operations = data / "topics" / "lookfirst.operations.jsonl"
     assert f"Cannot append to {operations}: File too large; free some space." == sentence
     run_through(data)
-    assert 68 == opened(data).record.count("events")
+    assert EVENTS == opened(data).record.count("events")
     assert_whole(data, tmp_path / "again")
 
 
@@ -210,7 +210,7 @@ def test_a_folder_that_may_only_be_read(tmp_path: Path) -> None:
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
         sentence = told(lookfirst("run", "--data", str(data), before=bound_by_permissions))
-        tasks = lookfirst("tasks", "--data", str(data), "--json", before=bound_by_permissions)
+        tasks = lookfirst("tasks", "--data", str(data), "--json", "--limit", "1000", before=bound_by_permissions)
     finally:
         for path in (data, *data.rglob("*")):
             path.chmod(0o755)
@@ -267,11 +267,12 @@ def test_a_topic_of_a_newer_release(tmp_path: Path) -> None:
 def test_a_store_of_a_newer_release(tmp_path: Path) -> None:
     """A table with another format is left alone; the sentence names both formats, the table and the remedy."""
     store = tmp_path / "store"
-    schema = arrow_schema(ChangeRow).with_metadata({FORMAT_KEY: str(FORMAT + 1).encode()})
+    schema = arrow_schema(ChangeRow).with_metadata({FORMAT_KEY: str(STORE_FORMAT + 1).encode()})
     lancedb.connect(store).create_table("changes", schema=schema)
     sentence = refused(tmp_path)
     assert (
-        f"Table changes of the store in {store} has format {FORMAT + 1}, this release reads {FORMAT}" in sentence
+        f"Table changes of the store in {store} has format {STORE_FORMAT + 1}, this release reads {STORE_FORMAT}"
+        in sentence
     )
     assert "use the release that wrote it" in sentence
 
@@ -279,11 +280,11 @@ def test_a_store_of_a_newer_release(tmp_path: Path) -> None:
 def test_state_of_a_newer_release(tmp_path: Path) -> None:
     """State of another format is neither read nor written; the sentence names both formats and the remedy."""
     scripted(tmp_path)
-    (tmp_path / "recovery" / "format").write_text(f"{FORMAT + 1}\n")
+    (tmp_path / "recovery" / "format").write_text(f"{STORE_FORMAT + 1}\n")
     before = {path: path.read_bytes() for path in (tmp_path / "topics").iterdir()}
     sentence = refused(tmp_path)
     state = tmp_path / "recovery"
-    assert f"The state in {state} has format {FORMAT + 1}, this release reads {FORMAT}" in sentence
+    assert f"The state in {state} has format {STORE_FORMAT + 1}, this release reads {STORE_FORMAT}" in sentence
     assert "use the release that wrote it, or delete the folder" in sentence
     assert before == {path: path.read_bytes() for path in (tmp_path / "topics").iterdir()}
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from store.derive import Applied, derive
+from store.identifiers import find_identifiers
 from store.merge import fold_person, fold_task
 from store.schema import (
     Arrival,
@@ -62,6 +63,10 @@ def reference(messages: Iterable[Applied]) -> dict[str, TaskRow | PersonRow]:
                     key = (moment, message.arrival.coordinates.offset, operation.id)
                     writes[operation.task] |= {(key, *write) for write in _writes(operation)}
                     writes[operation.task].add((key, "union", "evidence", event.uid))
+                    writes[operation.task] |= {(key, "union", "participants", who) for who in event.people}
+                    quote = operation.quote if isinstance(operation, Update) else ""
+                    named = find_identifiers(f"{event.subject or ''}\n{quote}")
+                    writes[operation.task] |= {(key, "union", "identifiers", found.key) for found in named}
                     if isinstance(operation, Create):
                         workspaces[operation.task] = event.workspace
                         writes[operation.task].add((key, "set", "thread", event.thread))
@@ -92,7 +97,7 @@ def _row(row: str, workspace: str, ordered: list[Write]) -> TaskRow | None:
     (created,) = {key for key, action, _, _ in ordered if action == "create"}
     fields: dict[str, str] = {}
     assignees: set[str] = set()
-    evidence: list[str] = []
+    grown: dict[str, list[str]] = {"evidence": [], "participants": [], "identifiers": []}
     deleted, last = False, created
     for key, action, field, value in ordered:
         if action == "delete":
@@ -108,8 +113,8 @@ def _row(row: str, workspace: str, ordered: list[Write]) -> TaskRow | None:
             assignees.add(value)
         if action == "remove":
             assignees.discard(value)
-        if action == "union" and value not in evidence:
-            evidence.append(value)
+        if action == "union" and value not in grown[field]:
+            grown[field].append(value)
     if deleted:
         return None
     return TaskRow(
@@ -122,7 +127,9 @@ def _row(row: str, workspace: str, ordered: list[Write]) -> TaskRow | None:
         body=fields["body"],
         assignees=tuple(sorted(assignees)),
         requester=fields.get("requester"),
-        evidence=tuple(evidence),
+        participants=tuple(grown["participants"]),
+        identifiers=tuple(grown["identifiers"]),
+        evidence=tuple(grown["evidence"]),
         created=created[0],
         updated=last[0],
         version=Version(at=last[0], seq=last[1], operation=last[2]),

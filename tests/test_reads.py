@@ -157,8 +157,8 @@ def test_an_empty_search_is_followed_by_the_standby(workplace: Workplace) -> Non
 
 
 @pytest.mark.promise("R26")
-def test_the_standby_is_few_recent_rows_of_the_events_people_first(workplace: Workplace) -> None:
-    """Five rows of the newest fifty, those of the author before others; older ones are not among them."""
+def test_the_standby_is_few_recent_rows_of_the_events_people_and_the_newest(workplace: Workplace) -> None:
+    """Five rows of the newest fifty, the author's and the newest of all in turn; older ones are not among them."""
     old = plant(workplace, *numbered(10, "ancient chore {n}", author=ANNA))
     later = {"at": START + timedelta(days=1)}
     mine = plant(workplace, *numbered(3, "chore of mine {n}", author=ANNA, **later))
@@ -168,8 +168,9 @@ def test_the_standby_is_few_recent_rows_of_the_events_people_first(workplace: Wo
 
     view = look(workplace, event("hello"))
 
-    assert {task.id for task in mine} == set(ids(view.standby.tasks[:3]))
-    assert set(ids(view.standby.tasks[3:])) <= {task.id for task in pool}
+    assert {task.id for task in mine} == set(ids(view.standby.tasks[::2]))
+    assert set(ids(view.standby.tasks[1::2])) <= {task.id for task in pool}
+    assert [("author",), ()] == [row.ties for row in view.standby.tasks[:2]]
     assert LIMITS.standby_tasks == len(view.standby.tasks)
     assert set() == {task.id for task in old} & set(ids(view.standby.tasks))
     # One more newer row and the oldest of the fifty is out, whoever it belongs to.

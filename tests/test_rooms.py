@@ -128,15 +128,25 @@ def test_looking_imports_neither_judges_nor_the_writer() -> None:
         "store.memory",
         "store.record",
     )
-    assert set() == strangers("flows/retrieve", *allowed, "store.identifiers")
+    assert set() == strangers("flows/retrieve", *allowed, "store.identifiers", "store.terms")
 
 
 @pytest.mark.promise("R02")
 def test_only_the_committer_writes_rows_and_only_memory_writes_its_copy() -> None:
-    """Tables are changed in two files, and the copy's file touches the copy and its position alone."""
+    """Tables are changed in three files; that of the copy, and that of its vectors, touch nothing else."""
     found = {path: set(writes(tree)) for path, tree in SOURCES.items()}
-    assert {"store/commit.py", "store/memory.py"} == {path for path, calls in found.items() if calls}
+    vectors = "store/vector_writer.py"
+    assert {"store/commit.py", "store/memory.py", vectors} == {path for path, calls in found.items() if calls}
     assert {"self._tables['memory']", "tables['positions']"} == {r for r, _ in found["store/memory.py"]}
+    assert {"table"} == {receiver for receiver, _ in found[vectors]}
+    others = {
+        node.slice.value
+        for node in ast.walk(SOURCES[vectors])
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and ast.unparse(node.value).endswith("tables")
+    }
+    assert {"memory"} == others
 
 
 @pytest.mark.promise("R01")

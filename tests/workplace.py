@@ -22,6 +22,7 @@ from flows.judge.contract import (
     ProposedNothing,
     ProposedUpdate,
 )
+from flows.judge.veto import News, Veto
 from flows.overlay import Overlay
 from flows.pending import Pending
 from flows.retrieve.look import Looker
@@ -115,8 +116,9 @@ class Script:
 
 
 def create_or_match(event: Event, view: View) -> Answer:
-    """Match the first row of the event's own thread, or of a search; create when there is none."""
-    own = [row for row in view.tasks() if row.same_thread] or list(view.slices)
+    """Match the first row of the event's own thread, or of a search that names nothing else; else create."""
+    own = [row for row in view.tasks() if row.same_thread]
+    own = own or [row for row in view.slices if Veto(event).against((row,), News()) is None]
     return answer(matched(own[0].handle)) if own else answer(create(event.text))
 
 
@@ -161,7 +163,7 @@ class Workplace:
     @contextmanager
     def opened(cls, path: Path, judge: Script, settings: Settings) -> Iterator[Workplace]:
         """A workplace over the store in a folder, made when it is missing."""
-        store = open_store(path, create=True)
+        store = open_store(path, create=True, embedder=settings.embedding, far=settings.vector_distance)
         log, faults = judge.log, {}
         watched = Store(
             store.tables,

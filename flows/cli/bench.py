@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
 
 import click
 from rich.table import Table
@@ -14,48 +10,32 @@ from rich.table import Table
 from flows.bench.overhead import Overhead, overhead
 from flows.bench.replay import Replay, replay
 from flows.bench.resume import Resume, resume
-from flows.cli.console import cell, emit, page, say
-from flows.cli.options import json_option
+from flows.cli.bench_search import COMMANDS
+from flows.cli.console import say
+from flows.cli.figures import figures_option, figures_table, out_option, report, seed_option
 from flows.judge.named import judge_named
 from store.schema import load_settings
-
-_Command = TypeVar("_Command", bound=Callable[..., object])
 
 
 @click.group()
 def bench() -> None:
     """Take a figure and print it beside its baseline of the same run.
 
-    Time on a shared machine is noisy: compare the ratios, not the rates of two runs.
+    Time on a shared machine is noisy: compare the ratios, not the rates of two runs. Benches that name a DIR read
+    labelled data of others from it, or from the folder that LOOKFIRST_DATA names.
     """
 
 
-def _seed_option(command: _Command) -> _Command:
-    return click.option(
-        "--seed", type=int, default=7, show_default=True, help="Seed of everything that is made up."
-    )(command)
-
-
-def _out_option(name: str) -> Callable[[_Command], _Command]:
-    return click.option(
-        "--out",
-        type=click.Path(path_type=Path),
-        default=Path(f"bench-{name}.json"),
-        show_default=True,
-        metavar="FILE",
-        help="Where the figures are written as JSON.",
-    )
-
-
-_json_option = json_option("The figures as JSON on stdout too.")
+for _command in COMMANDS:
+    bench.add_command(_command)
 
 
 @bench.command("overhead")
 @click.option("--rows", type=click.IntRange(min=1), multiple=True, help="Tasks in the store; may be repeated.")
 @click.option("--events", type=click.IntRange(min=1), default=2_000, show_default=True, help="Events decided.")
-@_seed_option
-@_out_option("overhead")
-@_json_option
+@seed_option
+@out_option("overhead")
+@figures_option
 def bench_overhead(rows: tuple[int, ...], events: int, seed: int, out: Path, as_json: bool) -> None:
     """Events a second through decide and apply, beside the bare rate of exactly the reads that took.
 
@@ -64,7 +44,7 @@ def bench_overhead(rows: tuple[int, ...], events: int, seed: int, out: Path, as_
     settings = load_settings()
     sizes = rows or (1_000, 100_000)
     results = [overhead(size, events, judge_named(settings), settings, seed, say) for size in sizes]
-    _report("overhead", seed, results, _overhead_table(results), out, as_json)
+    report("overhead", seed, results, _overhead_table(results), out, as_json)
 
 
 @bench.command("replay")
@@ -76,14 +56,14 @@ def bench_overhead(rows: tuple[int, ...], events: int, seed: int, out: Path, as_
     show_default=True,
     help="Decisions on the topic; may be repeated.",
 )
-@_seed_option
-@_out_option("replay")
-@_json_option
+@seed_option
+@out_option("replay")
+@figures_option
 def bench_replay(messages: tuple[int, ...], seed: int, out: Path, as_json: bool) -> None:
     """Operations a second into an empty store, beside the bare rate of validating the same JSON lines."""
     settings = load_settings()
     results = [replay(size, settings, seed, say) for size in messages]
-    _report("replay", seed, results, _replay_table(results), out, as_json)
+    report("replay", seed, results, _replay_table(results), out, as_json)
 
 
 @bench.command("resume")
@@ -95,8 +75,8 @@ def bench_replay(messages: tuple[int, ...], seed: int, out: Path, as_json: bool)
     show_default=True,
     help="Threads that were seen before the kill; may be repeated.",
 )
-@_out_option("resume")
-@_json_option
+@out_option("resume")
+@figures_option
 def bench_resume(threads: tuple[int, ...], out: Path, as_json: bool) -> None:
     """Seconds from start to first decision after a kill, beside those of a run with nothing to take up.
 
@@ -104,31 +84,12 @@ def bench_resume(threads: tuple[int, ...], out: Path, as_json: bool) -> None:
     """
     settings = load_settings()
     results = [resume(size, settings, say) for size in threads]
-    _report("resume", None, results, _resume_table(results), out, as_json)
-
-
-def _report(
-    name: str,
-    seed: int | None,
-    figures: Sequence[Overhead | Replay | Resume],
-    table: Table,
-    out: Path,
-    as_json: bool,
-) -> None:
-    """The figures as JSON in a file, and on stdout as a table or as JSON."""
-    seeded = {} if seed is None else {"seed": seed}
-    text = json.dumps({"bench": name, **seeded, "figures": [asdict(each) for each in figures]}, indent=2)
-    out.write_text(text + "\n", encoding="utf-8")
-    if as_json:
-        emit(text)
-    else:
-        page().print(table)
-    say(f"Written to {out}.")
+    report("resume", None, results, _resume_table(results), out, as_json)
 
 
 def _overhead_table(results: list[Overhead]) -> Table:
     heads = ("rows", "events/s", "bare reads, events/s", "share of bare", "queries/event", "text/event", "MB")
-    return _table(
+    return figures_table(
         "overhead",
         heads,
         (
@@ -155,7 +116,7 @@ def _replay_table(results: list[Replay]) -> Table:
         "share of bare",
         "tasks",
     )
-    return _table(
+    return figures_table(
         "replay",
         heads,
         (
@@ -174,7 +135,7 @@ def _replay_table(results: list[Replay]) -> Table:
 
 def _resume_table(results: list[Resume]) -> Table:
     heads = ("threads", "seconds", "in a new folder", "share", "state, rows", "state, KB", "operations, MB")
-    return _table(
+    return figures_table(
         "resume",
         heads,
         (
@@ -190,12 +151,3 @@ def _resume_table(results: list[Resume]) -> Table:
             for r in results
         ),
     )
-
-
-def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(title=title)
-    for head in heads:
-        table.add_column(head, justify="right")
-    for row in rows:
-        table.add_row(*(cell(value) for value in row))
-    return table

@@ -12,14 +12,23 @@ import click
 from rich.console import RenderableType
 from rich.table import Table
 
-from flows.cli.console import cell, emit, page, table
+from flows.cli.console import cell, emit, moment, page, say, table
+from flows.cli.find import short_id
 from flows.cli.maintain import size
-from flows.cli.options import FOLDER_VARIABLE, data_option, json_option
+from flows.cli.options import (
+    FOLDER_VARIABLE,
+    data_option,
+    json_option,
+    limit_option,
+    settings_and_store,
+    workspace_option,
+)
 from flows.cli.settings import Effective, effective
 from flows.cli.steps import steps
 from flows.data_folder import DataFolder
 from flows.diagnosis import Check, Report, State
 from flows.doctor import examine
+from flows.twins import TitleChange, Twins, find_twins
 from store.schema import load_settings
 from store.schema.failpoint import VARIABLE
 
@@ -28,16 +37,21 @@ _OTHERS: Final = frozenset({FOLDER_VARIABLE, VARIABLE, "LOOKFIRST_DATA"})
 """Variables of ours that are no settings."""
 _KINDS: Final = 12
 """Kinds of dead letters on the page (count)."""
+_PAIRS: Final = 50
+_TYPED: Final = click.core.ParameterSource.COMMANDLINE
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @data_option
 @json_option("One JSON object with everything instead.")
-def doctor(data: Path, as_json: bool) -> int:
+@click.pass_context
+def doctor(context: click.Context, data: Path, as_json: bool) -> int:
     """Look at a data folder, change nothing, and say what is in it and whether it fits together.
 
     Works while a run is going on. Exit code 1 when something is wrong; a note is not.
     """
+    if context.invoked_subcommand is not None:
+        return 0
     settings = load_settings()
     shown = [each for each in effective(settings, os.environ) if each.value != each.default]
     with steps() as progress:
@@ -51,6 +65,72 @@ def doctor(data: Path, as_json: bool) -> int:
     else:
         page().print(*for_people(report, shown), sep="\n")
     return 0 if report.is_well else 1
+
+
+@doctor.command("twins")
+@data_option
+@workspace_option("Tasks of this workspace only.")
+@limit_option(_PAIRS)
+@json_option("One JSON object with the pairs instead.")
+@click.pass_context
+def twins_command(context: click.Context, data: Path, workspace: str | None, limit: int, as_json: bool) -> None:
+    """List pairs of tasks that look like one, those with the latest activity first.
+
+    Tasks of one workspace whose titles share three quarters of their content words, unless they name different
+    identifiers, amounts, days or numbers. Nothing is merged or changed; finding some is no fault.
+    """
+    _refuse_options_before(context)
+    store = settings_and_store(data)[1]
+    with steps() as progress:
+        found = find_twins(store, workspace, limit, progress)
+    if as_json:
+        emit(found.model_dump_json())
+        return
+    if found.pairs:
+        page().print(_twins(found))
+    else:
+        page().print(cell(f"No two of {found.compared:,} tasks look like one."))
+    if found.left_out:
+        more = "more than " if found.more else ""
+        say(f"Left out here: {more}{found.left_out:,} pairs; raise --limit to see them.")
+
+
+def _refuse_options_before(context: click.Context) -> None:
+    """Between the two names an option would be taken for this command's, and is not."""
+    before = context.parent
+    typed = [each for each in before.params if before.get_parameter_source(each) is _TYPED] if before else []
+    if typed:
+        raise click.UsageError(
+            "Options of `doctor twins` stand behind it, like `doctor twins --data DIR`.", context
+        )
+
+
+def _twins(found: Twins) -> Table:
+    columns = ["likeness", "id", "state", "title", "titled (UTC)", "by", "workspace"]
+    if len({pair.workspace for pair in found.pairs}) == 1:
+        columns.remove("workspace")
+    made = table("Tasks that look like one", *columns)
+    for pair in found.pairs:
+        for number, task in enumerate(pair.tasks):
+            titled = task.titled
+            cells = (
+                "" if number else f"{pair.likeness:.2f}",
+                short_id(task.id),
+                task.state,
+                task.title,
+                moment(titled.at) if titled else "",
+                _titled_by(titled),
+                pair.workspace,
+            )
+            made.add_row(*(cell(each) for each in cells[: len(columns)]), end_section=number == 1)
+    return made
+
+
+def _titled_by(titled: TitleChange | None) -> str:
+    if titled is None:
+        return ""
+    source = f"event {short_id(titled.event)}" if titled.event else "a person"
+    return f"{titled.by} by {source}"
 
 
 def settings_of(environment: Mapping[str, str]) -> list[str]:

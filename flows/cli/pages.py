@@ -1,8 +1,9 @@
-"""`lookfirst tasks`, `people` and `events`: the rows of the record, newest first."""
+"""`lookfirst tasks`, `people` and `events`: the rows of the record, as it is or as it was, newest first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
@@ -13,9 +14,10 @@ from rich.text import Text
 
 from flows.cli.console import cell, emit, moment, page, say, table
 from flows.cli.find import short_id
+from flows.cli.moments import Moments, past_options
 from flows.cli.options import data_option, json_option, limit_option, settings_and_store, workspace_option
 from flows.retrieve.slices import label_of, shorten
-from store.record import Record
+from store.past import Reads
 from store.schema import EventRow, Frozen, PersonRow, TaskRow, TaskState
 from store.schema.rows import EventOutcome
 
@@ -48,6 +50,7 @@ def _page_options(command: _Command) -> _Command:
         json_option(_JSON),
         limit_option(_LIMIT),
         workspace_option("Rows of this workspace only."),
+        past_options,
         data_option,
     ):
         command = option(command)
@@ -59,23 +62,39 @@ def _page_options(command: _Command) -> _Command:
 @click.option("--state", type=click.Choice(get_args(TaskState)), help="Tasks in this state only.")
 @click.option("--thread", metavar="T", help="Tasks that come from this thread only.")
 def tasks(
-    data: Path, workspace: str | None, limit: int, as_json: bool, state: str | None, thread: str | None
+    data: Path,
+    workspace: str | None,
+    limit: int,
+    as_json: bool,
+    state: str | None,
+    thread: str | None,
+    as_of: datetime | None,
+    known_at: datetime | None,
 ) -> None:
     """List the tasks, those with the latest activity first."""
-    record = settings_and_store(data)[1].record
-    rows = record.listed(
+    then = Moments(as_of, known_at)
+    reads = then.reads(settings_and_store(data)[1])
+    rows = reads.listed(
         "tasks", TaskRow, newest="updated", limit=limit + 1, workspace=workspace, state=state, thread=thread
     )
-    _show(rows, limit, as_json, partial(task_table, record), "tasks")
+    _show(rows, limit, as_json, partial(task_table, reads), "tasks", then)
 
 
 @click.command()
 @_page_options
-def people(data: Path, workspace: str | None, limit: int, as_json: bool) -> None:
+def people(
+    data: Path,
+    workspace: str | None,
+    limit: int,
+    as_json: bool,
+    as_of: datetime | None,
+    known_at: datetime | None,
+) -> None:
     """List the people, those seen last first."""
-    record = settings_and_store(data)[1].record
-    rows = record.listed("people", PersonRow, newest="last_seen", limit=limit + 1, workspace=workspace)
-    _show(rows, limit, as_json, _people_table, "people")
+    then = Moments(as_of, known_at)
+    reads = then.reads(settings_and_store(data)[1])
+    rows = reads.listed("people", PersonRow, newest="last_seen", limit=limit + 1, workspace=workspace)
+    _show(rows, limit, as_json, _people_table, "people", then)
 
 
 @click.command()
@@ -83,19 +102,27 @@ def people(data: Path, workspace: str | None, limit: int, as_json: bool) -> None
 @click.option("--outcome", type=click.Choice(get_args(EventOutcome)), help="Events with this outcome only.")
 @click.option("--thread", metavar="T", help="Events of this thread only.")
 def events(
-    data: Path, workspace: str | None, limit: int, as_json: bool, outcome: str | None, thread: str | None
+    data: Path,
+    workspace: str | None,
+    limit: int,
+    as_json: bool,
+    outcome: str | None,
+    thread: str | None,
+    as_of: datetime | None,
+    known_at: datetime | None,
 ) -> None:
     """List the events with what became of them, the latest first."""
-    record = settings_and_store(data)[1].record
-    rows = record.listed(
+    then = Moments(as_of, known_at)
+    reads = then.reads(settings_and_store(data)[1])
+    rows = reads.listed(
         "events", EventRow, newest="at", limit=limit + 1, workspace=workspace, outcome=outcome, thread=thread
     )
-    _show(rows, limit, as_json, _events_table, "events")
+    _show(rows, limit, as_json, _events_table, "events", then)
 
 
-def task_table(record: Record, rows: Sequence[TaskRow], width: int) -> Table:
+def task_table(reads: Reads, rows: Sequence[TaskRow], width: int) -> Table:
     """Tasks for people to read."""
-    who = labels(record, (person for row in rows for person in (row.requester, *row.assignees)))
+    who = labels(reads, (person for row in rows for person in (row.requester, *row.assignees)))
     columns: _Columns[TaskRow] = {
         "id": lambda row: cell(short_id(row.id)),
         "state": lambda row: cell(row.state, _STYLES.get(row.state, "")),
@@ -109,10 +136,10 @@ def task_table(record: Record, rows: Sequence[TaskRow], width: int) -> Table:
     return _table(rows, columns, width)
 
 
-def labels(record: Record, ids: Iterable[str | None]) -> dict[str, str]:
+def labels(reads: Reads, ids: Iterable[str | None]) -> dict[str, str]:
     """What to call people on a page; somebody the record does not know keeps the id."""
     wanted = list(dict.fromkeys(person for person in ids if person))
-    known = record.people(wanted)
+    known = reads.people(wanted)
     return {person: label_of(known[person]) if person in known else person for person in wanted}
 
 
@@ -154,17 +181,25 @@ def _table(rows: Sequence[_Row], columns: _Columns[_Row], width: int) -> Table:
 
 
 def _show(
-    rows: Sequence[_Row], limit: int, as_json: bool, drawn: Callable[[Sequence[_Row], int], Table], name: str
+    rows: Sequence[_Row],
+    limit: int,
+    as_json: bool,
+    drawn: Callable[[Sequence[_Row], int], Table],
+    name: str,
+    then: Moments,
 ) -> None:
     """Print rows for a program or a person; one row more than `limit` says that there are more."""
     shown = rows[:limit]
+    when = f" {then.words}" if then.words else ""
     if as_json:
         for row in shown:
             emit(row.model_dump_json())
     elif shown:
         out = page()
-        out.print(drawn(shown, out.width))
+        made = drawn(shown, out.width)
+        made.title = f"{name.capitalize()}{when}" if when else None
+        out.print(made)
     else:
-        say(f"There are no such {name}.")
+        say(f"There are no such {name}{when}.")
     if len(rows) > limit:
         say(f"There are more than {limit} {name}; raise --limit to see them.")

@@ -64,6 +64,7 @@ def progress_line(tally: Tally, seconds: float, vitals: Vitals | None = None, *,
 
 def _waiting(vitals: Vitals) -> Iterator[str]:
     counts = {"pending": vitals.pending, "held": vitals.held, "in flight": vitals.in_flight}
+    counts["to embed"] = vitals.unembedded
     yield from (f"{count:,} {name}" for name, count in counts.items() if count)
     if vitals.recovering:
         yield "taking up an earlier run"

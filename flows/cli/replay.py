@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime, time
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -17,15 +16,13 @@ from rich.live import Live
 from rich.text import Text
 
 from flows.cli.console import cell, emit, notes, page, say, table
+from flows.cli.moments import moment_typed
 from flows.cli.options import DATA, data_option, json_option, settings_and_store
 from flows.data_folder import DataFolder
 from flows.replay import Fate, Replay, Wanted, Watch
-from store.schema import UsageError
-from store.schema.base import to_utc
 
 _PERIOD: Final = 0.2
 """Time between two lines of progress (s)."""
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 _DETAILS: Final = {
     Fate.BROUGHT_BACK: "appended to the events topic again",
@@ -73,7 +70,7 @@ def dead_letters(data: Path, since: str | None, thread: str | None, as_json: boo
     Those that are decided meanwhile are left alone, and so are those that no release can read so far. An event
     that is parked again may be brought back again.
     """
-    _replay(data, Wanted(_moment(since), thread), as_json, Replay.from_letters, "dead letters")
+    _replay(data, Wanted(_since(since), thread), as_json, Replay.from_letters, "dead letters")
 
 
 @replay.command("events")
@@ -84,7 +81,7 @@ def events(data: Path, since: str | None, thread: str | None, as_json: bool) -> 
     Those are the parked ones, and those that an older release could not read, also when their dead letters are
     gone. Decided events and events that wait for their decision are left alone.
     """
-    _replay(data, Wanted(_moment(since), thread), as_json, Replay.from_events, "messages")
+    _replay(data, Wanted(_since(since), thread), as_json, Replay.from_events, "messages")
 
 
 def _replay(data: Path, wanted: Wanted, as_json: bool, way: Callable[[Replay], Counter[Fate]], what: str) -> None:
@@ -103,6 +100,10 @@ def _replay(data: Path, wanted: Wanted, as_json: bool, way: Callable[[Replay], C
     say(f"A run in progress decides what was brought back, else the next `{run}` does.")
 
 
+def _since(typed: str | None) -> datetime | None:
+    return None if typed is None else moment_typed("--since", typed, of_day=time.min)
+
+
 def _print(fates: Counter[Fate], what: str) -> None:
     made = table("", what, "count", "")
     made.columns[1].justify = "right"
@@ -113,26 +114,6 @@ def _print(fates: Counter[Fate], what: str) -> None:
     out.print(made)
     sum_of = " + ".join(f"{fates[fate]:,} {fate}" for fate in met)
     out.print(cell(f"{fates.total():,} gone through = {sum_of}"))
-
-
-def _moment(typed: str | None) -> datetime | None:
-    """A time with its zone, or a date as its midnight in UTC."""
-    if typed is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(typed)
-        if _DATE.fullmatch(typed):
-            return moment.replace(tzinfo=UTC)
-        if moment.tzinfo is None:
-            raise UsageError(
-                f"--since {typed} has no zone; write it like 2026-03-02T09:00:00+01:00, or give a date for its "
-                "midnight in UTC."
-            )
-        return to_utc(moment)
-    except ValueError as error:
-        raise UsageError(
-            f"--since {typed} is no time; write it like 2026-03-02T09:00:00+01:00, or like 2026-03-02."
-        ) from error
 
 
 @contextmanager

@@ -129,6 +129,12 @@ def _explain(result: Result, lines: InputLines | None) -> None:
             f"Warning: the record is complete, but the memory that is searched lags behind it "
             f"({result.tally.memory_failure}); the next run tries to bring it up to date."
         )
+    if result.tally.unembedded:
+        why = f" ({result.tally.embedder_failure})" if result.tally.embedder_failure else ""
+        say(
+            f"Warning: {result.tally.unembedded:,} tasks are not embedded yet{why}, so the vector lane does not "
+            "find them; the next run makes their vectors."
+        )
 
 
 def _events(count: int) -> str:

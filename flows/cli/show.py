@@ -1,36 +1,42 @@
-"""`lookfirst show`: one task, person or event, whole."""
+"""`lookfirst show`: one task, person or event, whole, as it is or as it was."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import click
 
 from flows.cli.console import emit, fields, moment, page
-from flows.cli.find import find_row
+from flows.cli.find import find_row, find_task
+from flows.cli.moments import Moments, past_options
 from flows.cli.options import data_option, json_option, settings_and_store
 from flows.cli.pages import EXCERPT, labels
 from flows.retrieve.slices import shorten
+from store import Store
+from store.past import Reads
 from store.record import Record
-from store.schema import EventRow, PersonRow, TaskRow
+from store.schema import Action, EventRow, PersonRow, TaskRow, UsageError
 
 
 @click.command()
 @click.argument("row_id", metavar="ID")
 @data_option
+@past_options
 @json_option("The row as one JSON object instead.")
-def show(row_id: str, data: Path, as_json: bool) -> None:
+def show(row_id: str, data: Path, as_json: bool, as_of: datetime | None, known_at: datetime | None) -> None:
     """Show one task, person or event, whole.
 
     ID may be the beginning of one: the letter, the dash and at least 6 digits.
     """
-    record = settings_and_store(data)[1].record
-    row = _row(record, find_row(record, row_id))
+    store, then = settings_and_store(data)[1], Moments(as_of, known_at)
+    reads = then.reads(store)
+    row = _found(store, reads, row_id, then)
     if as_json:
         emit(row.model_dump_json())
     else:
-        page().print(fields(_told(record, row)))
+        page().print(fields([*then.told(), *_told(reads, row)]))
 
 
 def excerpt(event: EventRow) -> str:
@@ -39,28 +45,56 @@ def excerpt(event: EventRow) -> str:
     return f"{event.author_label or 'somebody'}, {moment(event.at)}, {event.source} {event.thread}: {said}"
 
 
-def _row(record: Record, row_id: str) -> TaskRow | PersonRow | EventRow:
+def _found(store: Store, reads: Reads, typed: str, then: Moments) -> TaskRow | PersonRow | EventRow:
+    """The row; raises UsageError when there is none, or when there was none then."""
+    record = store.record
+    # A task that is deleted by now may have been there then.
+    row_id = find_task(record, typed) if then.words and typed.startswith("t-") else find_row(record, typed)
+    row = _row(reads, row_id)
+    if row is None:
+        raise UsageError(_absence(record, row_id, then))
+    return row
+
+
+def _row(reads: Reads, row_id: str) -> TaskRow | PersonRow | EventRow | None:
     match row_id[0]:
         case "t":
-            return record.tasks([row_id])[row_id]
+            return reads.tasks([row_id]).get(row_id)
         case "p":
-            return record.people([row_id])[row_id]
+            return reads.people([row_id]).get(row_id)
         case _:
-            return record.events([row_id])[row_id]
+            return reads.events([row_id]).get(row_id)
 
 
-def _told(record: Record, row: TaskRow | PersonRow | EventRow) -> Iterator[tuple[str, str]]:
+def _absence(record: Record, row_id: str, then: Moments) -> str:
+    """Why a row was not there then."""
+    if row_id[0] == "e":
+        event = record.events([row_id])[row_id]
+        return f"There is no event {row_id} {then.words}; {then.since([(event.at, event.arrived)])}."
+    changes = record.changes([row_id]).get(row_id, [])
+    if row_id[0] == "p":
+        seen = [(change.version.at, change.arrived) for change in changes]
+        return f"There is no person {row_id} {then.words}; {then.since(seen)}."
+    created = [(change.version.at, change.arrived) for change in changes if change.action is Action.CREATE]
+    if not created:
+        return f"The task {row_id} is not created yet; `lookfirst why {row_id}` tells its story."
+    if since := then.since(created):
+        return f"There is no task {row_id} {then.words}; {since}."
+    return f"The task {row_id} is deleted {then.words}; `lookfirst why {row_id}{then.options}` tells its story."
+
+
+def _told(reads: Reads, row: TaskRow | PersonRow | EventRow) -> Iterator[tuple[str, str]]:
     match row:
         case TaskRow():
-            return _task(record, row)
+            return _task(reads, row)
         case PersonRow():
             return _person(row)
         case EventRow():
-            return _event(record, row)
+            return _event(reads, row)
 
 
-def _task(record: Record, task: TaskRow) -> Iterator[tuple[str, str]]:
-    who = labels(record, [task.requester, *task.assignees])
+def _task(reads: Reads, task: TaskRow) -> Iterator[tuple[str, str]]:
+    who = labels(reads, [task.requester, *task.assignees])
     yield "task", task.id
     yield "title", task.title
     yield "state", task.state
@@ -72,7 +106,7 @@ def _task(record: Record, task: TaskRow) -> Iterator[tuple[str, str]]:
     yield "created", f"{moment(task.created)} UTC"
     yield "updated", f"{moment(task.updated)} UTC"
     yield "body", task.body
-    known = record.events(task.evidence)
+    known = reads.events(task.evidence)
     for uid in task.evidence:
         yield "evidence", excerpt(known[uid]) if uid in known else uid
 
@@ -86,7 +120,7 @@ def _person(person: PersonRow) -> Iterator[tuple[str, str]]:
     yield "last seen", f"{moment(person.last_seen)} UTC"
 
 
-def _event(record: Record, event: EventRow) -> Iterator[tuple[str, str]]:
+def _event(reads: Reads, event: EventRow) -> Iterator[tuple[str, str]]:
     yield "event", event.id
     yield "outcome", event.outcome.replace("_", " ")
     yield "workspace", event.workspace
@@ -99,7 +133,7 @@ def _event(record: Record, event: EventRow) -> Iterator[tuple[str, str]]:
     if event.subject:
         yield "subject", event.subject
     yield "text", event.text
-    tasks = record.tasks(event.rows)
+    tasks = reads.tasks(event.rows)
     for row_id in event.rows:
         title = tasks[row_id].title if row_id in tasks else "(not listed)"
         yield "tasks", f"{row_id} {title}"

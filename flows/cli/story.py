@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from store.record import Record
+from flows.cli.moments import NOW, Moments
+from store import Store
 from store.schema import (
     Action,
     Change,
@@ -57,6 +59,8 @@ class Step(Frozen):
     segments: Segmentation | None = None
     """How the event was cut, when it was too long to be judged in one piece; `view` is that of the piece."""
     rejected: tuple[Rejection, ...] = ()
+    hindsight: bool = False
+    """It was decided from what happened after the moment that is asked for, so that how is left out."""
 
     @property
     def whole(self) -> Action | None:
@@ -74,23 +78,45 @@ class Story(Frozen):
     steps: tuple[Step, ...]
 
 
-def story_of(record: Record, task: str) -> Story:
-    """Read what is kept of a task, and tell it in the order of versions."""
-    changes = record.changes([task]).get(task, [])
+def story_of(store: Store, task: str, then: Moments = NOW) -> Story:
+    """Read what is kept of a task, and tell it in the order of versions, up to a moment.
+
+    A task of which nothing had been said by then has no steps.
+    """
+    record, reads = store.record, then.reads(store)
+    changes = reads.changes([task]).get(task, [])
     uids = {change.event for change in changes if change.event}
     rows = record.decisions(decision_id(uid) for uid in uids)
     standing = (parse_message(row.message) for row in rows if row.stands)
     decisions = {message.event.uid: message for message in standing if isinstance(message, Decision)}
     own = {session_entry_id(c.version.operation): c.version.operation for c in changes if not c.event}
     by = {own[entry.id]: json.loads(entry.payload)["by"] for entry in record.entries(own).values()}
-    steps = tell(changes, record.events(uids), decisions, by)
+    steps = tell(changes, reads.events(uids), decisions, by)
     titles = [field.after for step in steps for field in step.fields if field.field == "title"]
     return Story(
         task=task,
-        row=record.tasks([task]).get(task),
+        row=reads.tasks([task]).get(task),
         last_title=titles[-1] if titles else "",
-        steps=steps,
+        steps=tuple(_without_hindsight(step, then.as_of) for step in steps),
     )
+
+
+def _without_hindsight(step: Step, as_of: datetime | None) -> Step:
+    """A late mail tells of what happened early, and was judged beside what has happened since (U10)."""
+    if as_of is None or step.view is None:
+        return step
+    views = (step.view, *(step.segments.views if step.segments else ()))
+    if not any(_shows_later(view, as_of, step.arrived) for view in views):
+        return step
+    judgment = {"operation": None, "judge": None, "view": None, "segments": None, "rejected": ()}
+    return step.model_copy(update={**judgment, "hindsight": True})
+
+
+def _shows_later(view: View, as_of: datetime, arrived: datetime) -> bool:
+    seen = [moment for row in view.tasks() for moment in (row.version.at, row.last_activity)]
+    seen += [person.last_seen for person in view.standby.people]
+    # A summary does not say of when it is.
+    return any(moment > as_of for moment in seen) or (view.summary is not None and arrived > as_of)
 
 
 def tell(

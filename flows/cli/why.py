@@ -1,8 +1,9 @@
-"""`lookfirst why`: how a task became what it is, change by change."""
+"""`lookfirst why`: how a task became what it is, or what it was, change by change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -10,12 +11,14 @@ import click
 
 from flows.cli.console import cell, emit, fields, moment, page
 from flows.cli.find import find_task
+from flows.cli.moments import Moments, past_options
 from flows.cli.options import data_option, json_option, settings_and_store
 from flows.cli.pages import labels
 from flows.cli.show import excerpt
 from flows.cli.story import FieldStep, Step, Story, story_of
 from flows.cli.view_page import asked, found_titles
-from store.schema import Action, Create, Evidence, View
+from store.record import Record
+from store.schema import Action, Create, Evidence, UsageError, View
 
 _DONE: Final[Mapping[Action | None, str]] = {
     Action.CREATE: "created",
@@ -28,15 +31,18 @@ _DONE: Final[Mapping[Action | None, str]] = {
 @click.command()
 @click.argument("task", metavar="TASK")
 @data_option
+@past_options
 @json_option("The whole story as one JSON object instead.")
-def why(task: str, data: Path, as_json: bool) -> None:
+def why(task: str, data: Path, as_json: bool, as_of: datetime | None, known_at: datetime | None) -> None:
     """Explain how a TASK became what it is, change by change.
 
     Each change with the event it came from, what was visible, what was decided and why, and what was refused.
     A deleted task is explained as well. TASK may be the beginning of an id, as for `show`.
     """
-    record = settings_and_store(data)[1].record
-    story = story_of(record, find_task(record, task))
+    store, then = settings_and_store(data)[1], Moments(as_of, known_at)
+    story = story_of(store, find_task(store.record, task), then)
+    if not story.steps:
+        raise UsageError(_silence(store.record, story.task, then))
     if as_json:
         emit(story.model_dump_json())
         return
@@ -47,9 +53,11 @@ def why(task: str, data: Path, as_json: bool) -> None:
         if field.field in ("assignees", "requester")
         for person in (field.before, field.after)
     )
-    who = labels(record, people)
+    who = labels(then.reads(store), people)
     out = page()
     out.print(cell(_heading(story), "bold"))
+    if then.words:
+        out.print(cell(then.words))
     for number, step in enumerate(story.steps, start=1):
         out.print()
         out.print(cell(f"{number}. {moment(step.version.at)} UTC · {_DONE[step.whole]}", "bold"))
@@ -59,10 +67,17 @@ def why(task: str, data: Path, as_json: bool) -> None:
 def _heading(story: Story) -> str:
     if story.row is None:
         deleted = any(step.whole is Action.DELETE for step in story.steps)
-        state = "deleted" if deleted else "not listed: its create has not arrived"
+        state = "deleted" if deleted else "not listed: it is not created yet"
         return f"{story.task} {story.last_title} ({state})"
     due = f", due {story.row.due.isoformat()}" if story.row.due else ""
     return f"{story.task} {story.row.title} ({story.row.state}{due})"
+
+
+def _silence(record: Record, task: str, then: Moments) -> str:
+    """What to say of a task of which nothing had been said then."""
+    changes = record.changes([task])[task]
+    since = then.since((change.version.at, change.arrived) for change in changes)
+    return f"Nothing is said of the task {task} {then.words}; {since}."
 
 
 def _told(step: Step, who: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -75,6 +90,8 @@ def _told(step: Step, who: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield "by", f"{step.by or 'somebody'}, in person"
     else:
         yield "event", f"{excerpt(step.event)} ({step.event_id})" if step.event else step.event_id
+    if step.hindsight:
+        yield "decided", "later, from what had not happened by then: left out"
     if step.segments and step.operation:
         yield "piece", f"{step.operation.segment + 1} of {len(step.segments.spans)}, for the text is long"
         if step.segments.unjudged:

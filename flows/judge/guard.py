@@ -17,6 +17,7 @@ from flows.judge.contract import (
     ProposedNothing,
     ProposedUpdate,
 )
+from flows.judge.veto import RULE, News, Veto
 from store.schema import (
     Create,
     Event,
@@ -106,6 +107,7 @@ class _Check:
         self._limits = limits
         self._said = [_folded(event.text), _folded(event.subject or "")]
         self._touched: set[str] = set()
+        self._veto = Veto(event)
 
     def operation(self, proposal: Proposal, number: int, *, alone: bool) -> JudgedOperation:
         made = operation_id(self._event.uid, self._segment, number)
@@ -133,6 +135,7 @@ class _Check:
             case ProposedUpdate():
                 target = self._target(proposal.target)
                 self._check_update(proposal)
+                self._check_link(target, proposal)
                 return Update(
                     **common,
                     task=target.row_id,
@@ -146,7 +149,9 @@ class _Check:
                     quote=proposal.quote.strip(),
                 )
             case ProposedMatch():
-                return Matched(**common, task=self._target(proposal.target).row_id)
+                target = self._target(proposal.target)
+                self._check_link(target, proposal)
+                return Matched(**common, task=target.row_id)
             case ProposedNothing():
                 if not alone:
                     raise _Broken("R40", "not_a_task stands beside another operation of the same event")
@@ -168,6 +173,15 @@ class _Check:
             raise _Broken("R40", f"the task {handle} is the target of two operations of one event")
         self._touched.add(target.row_id)
         return target
+
+    def _check_link(self, target: Slice, proposal: ProposedUpdate | ProposedMatch) -> None:
+        """Likeness of words alone makes no event the news of a row that names something else (U1)."""
+        cuts = [target, *(row for row in self._view.tasks() if row.row_id == target.row_id)]
+        news = News()
+        if isinstance(proposal, ProposedUpdate):
+            news = News(proposal.due, proposal.title or "", proposal.quote, reports=proposal.state is not None)
+        if reason := self._veto.against(cuts, news):
+            raise _Broken(RULE, reason)
 
     def _people(self, handles: Iterable[str]) -> tuple[str, ...]:
         people = []

@@ -1,7 +1,8 @@
 """Which visible row a sentence continues, by evidence in the order of its trust.
 
 A reply mark, then a shared exact identifier, then the thread, and only then likeness of words. A row that
-names another thing of the same kind ("SR-2023-053" where the sentence says "-052") is never the one.
+names another thing of the same kind ("SR-2023-053" where the sentence says "-052") is never the one, and where
+likeness is the only link, neither is one that the veto would keep apart.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from functools import cached_property, lru_cache
 from typing import Final, Literal, NamedTuple
 
 from flows.judge.cues import Act, is_small_talk
+from flows.judge.dates import find_due
 from flows.judge.sentences import WEEKDAYS, Sentence, content, refers_back, subject_of, words_of
+from flows.judge.veto import News, Veto
 from store.identifiers import Identifier, conflicting, find_identifiers
 from store.schema import Event, Slice, View
 
@@ -51,6 +54,7 @@ class Linker:
     def __init__(self, event: Event, view: View) -> None:
         self._event = event
         self._view = view
+        self._veto = Veto(event)
 
     @cached_property
     def has_ties(self) -> bool:
@@ -85,11 +89,25 @@ class Linker:
         if found := self._by_identifier(sentence, words, rows, named):
             return Link(found.slice, "identifier")
         near = self._by_thread(sentence, words, [row for row in rows if row.same_thread])
-        alike = _best(words, [row for row in rows if _alike(words, row, LIKENESS, at_least=2)])
+        alike = _best(
+            words,
+            [row for row in rows if _alike(words, row, LIKENESS, at_least=2) and not self._differs(sentence, row)],
+        )
         # In a channel the words may point clearly elsewhere; a row of the thread that shares as many stays.
         if near and (alike is None or _shared(words, alike) <= _shared(words, near)):
             return Link(near.slice, "thread")
         return Link(alike.slice, "text") if alike else None
+
+    def _differs(self, sentence: Sentence, row: _Row) -> bool:
+        """Whether the guard would keep the row apart from what is said, with the due date that will be set."""
+        if row.same_thread or row.answered:
+            return False
+        news = News(quote=sentence.text, reports=not _asks(sentence))
+        if self._veto.against((row.slice,), news) is None:
+            return False
+        sets_due = "reschedule" in sentence.acts or (_asks(sentence) and row.slice.state in _LIVE)
+        due = find_due(sentence.text, self._event.at) if sets_due else None
+        return due is None or self._veto.against((row.slice,), news._replace(due=due)) is not None
 
     def _by_reply(self, sentence: Sentence, words: frozenset[str], rows: list[_Row]) -> _Row | None:
         """The row whose event is answered; of several that one event made, the one it shares words with."""
@@ -141,7 +159,7 @@ def _distinct(view: View, event: Event, names: frozenset[str]) -> Iterable[_Row]
             answered=any(cut.answered for cut in cuts),
             people=not set(event.people).isdisjoint(cuts[0].people),
             words=_about(text).words - names,
-            identifiers=_about(text).identifiers,
+            identifiers=(*_about(text).identifiers, *map(Identifier.of_key, cuts[0].identifiers)),
         )
 
 

@@ -15,7 +15,8 @@ from typing import TypeVar
 
 from flows.daemons import Daemons
 from flows.overlay import Overlay
-from flows.retrieve.plan import plan
+from flows.retrieve.plan import plan, references_of
+from flows.retrieve.slices import shown_people
 from flows.retrieve.view import Found, Planned, Result, build_view, open_first
 from store import Store
 from store.memory import ExactRequest
@@ -34,7 +35,7 @@ from store.schema import (
 from store.schema.identity import event_uid
 
 _T = TypeVar("_T")
-_TextKey = tuple[str, Query]
+_Search = tuple[str, Query]
 """Workspace and query."""
 
 
@@ -42,9 +43,10 @@ _TextKey = tuple[str, Query]
 class _Ahead:
     """Searches that were started before their events are looked for, and how much they could not know of."""
 
-    asked: dict[_TextKey, Callable[[], Result[Sequence[str]]]] = field(default_factory=dict)
+    asked: dict[_Search, Callable[[], Result[Sequence[str]]]] = field(default_factory=dict)
     lag: int = 0
     behind: Callable[[], Result[int]] | None = None
+    unembedded: Callable[[], Result[int]] | None = None
     decided: int = 0
     """Decisions so far when they were started (count)."""
 
@@ -52,6 +54,11 @@ class _Ahead:
         """What they cannot know of, when by now so many Decisions were made (count)."""
         behind = self.behind() if self.behind else 0
         return self.lag + (behind if isinstance(behind, int) else 0) + decided - self.decided
+
+    def known_unembedded(self) -> int:
+        """Rows that had no vector when they were started (rows)."""
+        rows = self.unembedded() if self.unembedded else 0
+        return rows if isinstance(rows, int) else 0
 
 
 def replied_uid(arrival: Arrival) -> str | None:
@@ -65,17 +72,21 @@ def replied_uid(arrival: Arrival) -> str | None:
 class Looker:
     """Makes the reads of a wave and builds its Views. Reads only."""
 
-    def __init__(self, store: Store, overlay: Overlay, limits: Settings, pool: Daemons) -> None:
+    def __init__(
+        self, store: Store, overlay: Overlay, limits: Settings, pool: Daemons, seekers: Daemons | None = None
+    ) -> None:
+        """`seekers` make the searches that have to wait for an embedder; without them the pool does."""
         self._store = store
         self._overlay = overlay
         self._limits = limits
         self._pool = pool
+        self._seekers = seekers or pool
         self._ahead = _Ahead()
         self._segments: dict[str, _Ahead] = {}
         """Searches for the later segments of long events, by uid."""
 
     def ask_ahead(self, events: Sequence[Arrival]) -> None:
-        """Start the text searches of the events that come next, while those before them are judged.
+        """Start the searches of the events that come next, while those before them are judged.
 
         Only searches: they lag by nature and say by how much. What is read from the record is read when the event
         is looked for, or a row of its own thread could be missed.
@@ -84,23 +95,28 @@ class Looker:
         for arrival in events:
             for query in plan(arrival.event, self._limits):
                 key = (arrival.event.workspace, query)
-                if query.lane == "text":
-                    ahead.asked[key] = self._ahead.asked.get(key) or self._ask_text(key)
+                if query.lane != "exact":
+                    ahead.asked[key] = self._ahead.asked.get(key) or self._ask_memory(key)
         self._ahead = ahead
 
     def ask_segments(self, segments: Sequence[Arrival]) -> None:
-        """Start the text searches of all later segments of a long event side by side; they are judged in order."""
+        """Start the searches of all later segments of a long event side by side; they are judged in order."""
         for arrival in segments:
             if arrival.event.uid not in self._segments:
                 self._segments[arrival.event.uid] = self._ahead_of_now()
             asked = self._segments[arrival.event.uid].asked
             for query in plan(arrival.event, self._limits):
                 key = (arrival.event.workspace, query)
-                if query.lane == "text" and key not in asked:
-                    asked[key] = self._ask_text(key)
+                if query.lane != "exact" and key not in asked:
+                    asked[key] = self._ask_memory(key)
 
     def _ahead_of_now(self) -> _Ahead:
-        return _Ahead(lag=len(self._overlay), behind=self._ask(self._lag), decided=self._overlay.decided)
+        return _Ahead(
+            lag=len(self._overlay),
+            behind=self._ask(self._lag),
+            unembedded=self._ask(self._store.memory.unembedded) if self._limits.embedding else None,
+            decided=self._overlay.decided,
+        )
 
     def forget(self, event: str) -> None:
         """A long event is settled."""
@@ -135,6 +151,7 @@ class Looker:
             arrival,
             queries=plan(event, self._limits),
             answered=answered or (row.rows if row else ()),
+            references=references_of(event),
             fresh=tuple(self._overlay.created_in((event.workspace, event.thread), draft=event.uid)),
         )
 
@@ -142,36 +159,46 @@ class Looker:
         """All reads that need no other's result, side by side."""
         threads = {event.thread for event in planned}
         workspaces = {workspace for workspace, _ in threads}
-        texts = {(e.thread[0], query) for e in planned for query in e.queries if query.lane == "text"}
+        asked = {(e.thread[0], query) for e in planned for query in e.queries if query.lane != "exact"}
         exact = self._ask(lambda: self._exact(planned))
         ahead, self._ahead = self._ahead, _Ahead()
         lags = [ahead.known_lag(self._overlay.decided)] if ahead.asked else []
+        # Counted when a search begins, like every lag: what is embedded while it is under way it may have missed.
+        now = self._ahead_of_now()
+        unembedded = [each.known_unembedded for each in ([ahead, now] if ahead.asked else [now])]
         for event in planned:
             later = self._segments.get(event.arrival.event.uid)
             if later:
-                ahead.asked.update({key: later.asked.pop(key) for key in texts & later.asked.keys()})
+                ahead.asked.update({key: later.asked.pop(key) for key in asked & later.asked.keys()})
                 lags.append(later.known_lag(self._overlay.decided))
-        text = {key: ahead.asked.get(key) or self._ask_text(key) for key in texts}
+                unembedded.append(later.known_unembedded)
+        searches = {key: ahead.asked.get(key) or self._ask_memory(key) for key in asked}
+        messages = {(event.thread[0], message) for event in planned for message in event.references}
+        referred = self._ask(lambda: self._store.record.rows_of_messages(messages) if messages else {})
         own = self._ask(lambda: self._store.record.thread_tasks(threads))
         recent = {name: self._ask(partial(self._recent, name)) for name in workspaces}
         summaries = self._ask(lambda: self._store.record.summaries(threads))
-        lag = self._ask(self._lag)()
+        lags.append(now.known_lag(self._overlay.decided))
         return Found(
             exact=exact(),
-            text={key: answer() for key, answer in text.items()},
+            referred=referred(),
+            searched={key: answer() for key, answer in searches.items()},
             threads=own(),
             recent={name: answer() for name, answer in recent.items()},
             fresh={name: self._overlay.latest(name, self._limits.standby_pool) for name in workspaces},
             summaries=summaries(),
-            lag=max([len(self._overlay) + (lag if isinstance(lag, int) else 0), *lags]),
+            lag=max(lags),
+            unembedded=max(count() for count in unembedded),
         )
 
-    def _ask_text(self, key: _TextKey) -> Callable[[], Result[Sequence[str]]]:
-        return self._ask(partial(self._text, key, self._limits.hits))
+    def _ask_memory(self, key: _Search) -> Callable[[], Result[Sequence[str]]]:
+        pool = self._seekers if key[1].lane == "vector" else self._pool
+        return self._ask(partial(self._search_memory, key, self._limits.hits), pool)
 
-    def _ask(self, read: Callable[[], _T]) -> Callable[[], Result[_T]]:
+    def _ask(self, read: Callable[[], _T], pool: Daemons | None = None) -> Callable[[], Result[_T]]:
         """Start a read; what is returned waits for it, within the bound that R39 asks for."""
-        future = self._pool.submit(read)
+        readers = pool or self._pool
+        future = readers.submit(read)
         # Of all reads of a wave together, not of one after the other.
         until = monotonic() + self._limits.search_timeout
 
@@ -179,7 +206,7 @@ class Looker:
             try:
                 return future.result(max(0.0, until - monotonic()))
             except FutureTimeout:
-                self._pool.give_up(future)
+                readers.give_up(future)
                 waited = f"no answer within {self._limits.search_timeout:g} s"
                 return ClassifiedFailure(FailureClass.TRANSIENT, waited)
             except Exception as error:
@@ -193,8 +220,10 @@ class Looker:
         hits = self._store.memory.exact(requests, self._limits.hits) if requests else []
         return {event.arrival.event.uid: rows for event, rows in zip(asking, hits, strict=True)}
 
-    def _text(self, key: _TextKey, limit: int) -> Sequence[str]:
+    def _search_memory(self, key: _Search, limit: int) -> Sequence[str]:
         workspace, query = key
+        if query.lane == "vector":
+            return self._store.memory.vector(workspace, " ".join(query.terms), limit)
         return self._store.memory.text(workspace, query.terms, limit)
 
     def _recent(self, workspace: str) -> Sequence[TaskStub]:
@@ -222,7 +251,10 @@ class Looker:
         if not isinstance(found.exact, ClassifiedFailure):
             for hits in found.exact.values():
                 may_be_shown(hits)
-        for result in found.text.values():
+        if not isinstance(found.referred, ClassifiedFailure):
+            for rows in found.referred.values():
+                may_be_shown(rows)
+        for result in found.searched.values():
             if not isinstance(result, ClassifiedFailure):
                 may_be_shown(result)
         if not isinstance(found.threads, ClassifiedFailure):
@@ -239,5 +271,5 @@ class Looker:
         ids = {person for event in planned for person in event.arrival.event.people}
         if not isinstance(found.tasks, ClassifiedFailure):
             for task in found.tasks.values():
-                ids.update(filter(None, [task.requester, *task.assignees]))
+                ids.update(shown_people(task))
         return self._overlay.people(self._store.record, sorted(ids))

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from store.schema import Event, LaneRank, PersonRow, PersonSlice, Slice, TaskRow
-from store.schema.view import slice_text
+from store.schema.view import Tie, slice_text
 
 CUT = "…"
 _PARTICIPANTS = 4
 _LABEL_CHARACTERS = 24
 _NAMES = 3
+_IDENTIFIERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Shown:
     lanes: tuple[LaneRank, ...] = ()
     answered: bool = False
     """The event's reply mark names an event that touched this task."""
+    recency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +33,19 @@ class TaskCut:
     title: str
     labels: tuple[str, ...]
     people: tuple[str, ...]
+    owners: tuple[str, ...]
+    """Requester and assignees."""
     head: str
 
 
 def cut_of(task: TaskRow, people: Mapping[str, PersonRow], characters: int) -> TaskCut:
     """A task cut to `characters`: the head of the body takes what title, state, due date and people leave."""
-    ids = tuple(dict.fromkeys([*filter(None, [task.requester]), *task.assignees]))[:_PARTICIPANTS]
+    ids = shown_people(task)
     labels = tuple(shorten(label_of(people[person]), _LABEL_CHARACTERS) for person in ids if person in people)
     title = shorten(task.title, characters // 2)
     rest = len(slice_text(title, task.state, task.due, labels, task.updated, ""))
     head = shorten(" ".join(task.body[: 4 * characters].split()), characters - rest)
-    return TaskCut(title, labels, ids, head)
+    return TaskCut(title, labels, ids, _owners(task), head)
 
 
 def task_slice(handle: str, shown: Shown, event: Event, cut: TaskCut) -> Slice:
@@ -60,8 +64,32 @@ def task_slice(handle: str, shown: Shown, event: Event, cut: TaskCut) -> Slice:
         same_thread=(task.workspace, task.thread) == (event.workspace, event.thread),
         answered=shown.answered,
         lanes=shown.lanes,
+        identifiers=task.identifiers[:_IDENTIFIERS],
+        ties=ties_of(task, event),
+        recency=shown.recency,
         version=task.version,
     )
+
+
+def shown_people(task: TaskRow) -> tuple[str, ...]:
+    """The people of a task that its slice names, by id."""
+    return tuple(dict.fromkeys([*_owners(task), *task.participants]))[:_PARTICIPANTS]
+
+
+def _owners(task: TaskRow) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*filter(None, [task.requester]), *task.assignees]))
+
+
+def ties_of(task: TaskRow, event: Event) -> tuple[Tie, ...]:
+    """Who ties a task to an event: whoever asked for it, is to do it, spoke of it or was spoken to."""
+    people = {task.requester, *task.assignees, *task.participants}
+    author = event.person(event.author)
+    found: list[Tie] = []
+    if author and author in people:
+        found.append("author")
+    if any(person in people for person in event.people if person != author):
+        found.append("addressee")
+    return tuple(found)
 
 
 def person_slice(handle: str, row: PersonRow, role: str, characters: int) -> PersonSlice:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from flows.retrieve.budget import at_most, within
-from flows.retrieve.fuse import fuse, interleave
-from flows.retrieve.slices import Shown, TaskCut, cut_of, person_slice, shorten, task_slice
+from flows.retrieve.fuse import Candidate, fuse, interleave
+from flows.retrieve.slices import Shown, TaskCut, cut_of, person_slice, shorten, task_slice, ties_of
 from store.record import TaskStub, Thread
 from store.schema import (
     Arrival,
@@ -47,6 +47,8 @@ class Planned:
     queries: tuple[Query, ...]
     answered: tuple[str, ...] = ()
     """Tasks its reply mark leads to."""
+    references: tuple[str, ...] = ()
+    """Mails it answers or refers to, in whatever thread, by message id."""
     fresh: tuple[str, ...] = ()
     """Tasks its thread has just created, not readable yet."""
 
@@ -67,8 +69,10 @@ class Found:
 
     exact: Result[Mapping[str, Sequence[str]]]
     """Row ids by event uid."""
-    text: Mapping[tuple[str, Query], Result[Sequence[str]]]
-    """Row ids by workspace and query."""
+    referred: Result[Mapping[tuple[str, str], Sequence[str]]]
+    """Row ids by workspace and message id."""
+    searched: Mapping[tuple[str, Query], Result[Sequence[str]]]
+    """Row ids by workspace and query, of the text and the vector lane."""
     threads: Result[Mapping[Thread, Sequence[TaskStub]]]
     recent: Mapping[str, Result[Sequence[TaskStub]]]
     """Newest tasks by workspace."""
@@ -77,6 +81,8 @@ class Found:
     summaries: Result[Mapping[Thread, SessionEntry]]
     lag: int
     """Operations that search cannot know of yet (count)."""
+    unembedded: int = 0
+    """Rows that the vector lane cannot know of yet (rows)."""
     tasks: Result[Mapping[str, TaskRow]] = field(default_factory=dict)
     people: Result[Mapping[str, PersonRow]] = field(default_factory=dict)
     cuts: dict[str, TaskCut] = field(default_factory=dict)
@@ -127,41 +133,60 @@ class _Builder:
 
     def _searched(self) -> tuple[Slice, ...]:
         """Fuse the lanes, hits checked against the record: a deleted row suppresses nothing (L6)."""
-        exact, texts = self._lane_hits()
+        exact, searches = self._lane_hits()
         lanes: dict[Lane, list[str]] = {}
         if exact is not None:
             lanes["exact"] = self._listed(exact)
-        lanes["text"] = self._listed(
-            interleave([hits for _, hits in texts if not isinstance(hits, ClassifiedFailure)])
-        )
-        chosen = fuse(lanes, most=self._limits.slices, guaranteed=self._limits.slices_a_lane)
-        self._shown = {row for row, _ in chosen}
+        for lane in dict.fromkeys(query.lane for query, _ in searches):
+            lists = [hits for query, hits in searches if query.lane == lane]
+            lanes[lane] = self._listed(
+                interleave([ids for ids in lists if not isinstance(ids, ClassifiedFailure)])
+            )
+        candidates = {row: self._candidate(self._tasks[row]) for rows in lanes.values() for row in rows}
+        chosen = fuse(lanes, candidates, most=self._limits.slices, guaranteed=self._limits.slices_a_lane)
+        self._shown = {each.row for each in chosen}
         if exact is not None:
             terms = self._planned.exact.terms if self._planned.exact else ()
             self._note("exact", terms, self._search_outcome(exact))
-        for query, hits in texts:
-            self._note("text", query.terms, self._search_outcome(hits))
-        answered = set(self._planned.answered)
+        for query, hits in searches:
+            behind = self._found.unembedded if query.lane == "vector" else 0
+            self._note(query.lane, query.terms, self._search_outcome(hits, behind))
+        answered = self._answered()
         return tuple(
-            self._slice(f"S{n}", Shown(self._tasks[row], ranks, row in answered))
-            for n, (row, ranks) in enumerate(chosen, start=1)
+            self._slice(f"S{n}", Shown(self._tasks[each.row], each.lanes, each.row in answered, each.recency))
+            for n, each in enumerate(chosen, start=1)
         )
+
+    def _answered(self) -> set[str]:
+        """Tasks of the event that the reply mark names; a mail is known by its id in whatever thread."""
+        answered = set(self._planned.answered)
+        marked = (self._event.workspace, self._event.reply_to or "")
+        if not isinstance(self._found.referred, ClassifiedFailure):
+            answered.update(self._found.referred.get(marked, ()))
+        return answered
+
+    def _candidate(self, task: TaskRow) -> Candidate:
+        return Candidate(task.updated, ties_of(task, self._event))
 
     def _lane_hits(self) -> tuple[Result[Sequence[str]] | None, list[tuple[Query, Result[Sequence[str]]]]]:
         exact: Result[Sequence[str]] | None = None
-        if self._planned.exact or self._planned.answered:
-            by_event = self._found.exact
+        if self._planned.exact or self._planned.answered or self._planned.references:
+            by_event, referred = self._found.exact, self._found.referred
             if isinstance(by_event, ClassifiedFailure):
                 exact = by_event
+            elif isinstance(referred, ClassifiedFailure):
+                exact = referred
             else:
-                # A reply mark is an identifier too, and the most exact one.
-                exact = interleave([self._planned.answered, by_event.get(self._event.uid, ())])
-        texts = [
-            (query, self._found.text[self._event.workspace, query])
+                # A reply mark is an identifier too, and the most exact one; so is the id of a mail.
+                mine = self._event.workspace
+                mails = [referred.get((mine, message), ()) for message in self._planned.references]
+                exact = interleave([self._planned.answered, *mails, by_event.get(self._event.uid, ())])
+        searches = [
+            (query, self._found.searched[self._event.workspace, query])
             for query in self._planned.queries
-            if query.lane == "text"
+            if query.lane != "exact"
         ]
-        return exact, texts
+        return exact, searches
 
     def _of_the_thread(self) -> tuple[Slice, ...]:
         threads = self._found.threads
@@ -179,7 +204,10 @@ class _Builder:
         return tuple(self._slice(f"T{n}", self._reached(row)) for n, row in enumerate(chosen, start=1))
 
     def _recent(self) -> tuple[Slice, ...]:
-        """Recent rows, those of the event's own people before the others (R26)."""
+        """Recent rows: those of the event's own people and the newest of all, in turn (R26).
+
+        On human-labelled chat three of the one and two of the other hold the row more often than five of either.
+        """
         stubs = self._found.recent[self._event.workspace]
         if isinstance(stubs, ClassifiedFailure) or isinstance(self._found.tasks, ClassifiedFailure):
             self._note("standby_tasks", (), self._failed(stubs))
@@ -187,9 +215,9 @@ class _Builder:
         ids = dict.fromkeys([*self._found.fresh[self._event.workspace], *(stub.id for stub in stubs)])
         pool = [self._tasks[row] for row in ids if row in self._tasks and row not in self._shown]
         recent = sorted(pool, key=lambda t: (-t.updated.timestamp(), t.id))[: self._limits.standby_pool]
-        own = set(self._event.people)
-        ranked = sorted(recent, key=lambda t: own.isdisjoint({t.requester, *t.assignees}))
-        chosen = ranked[: self._limits.standby_tasks]
+        own = sorted(recent, key=lambda task: -len(ties_of(task, self._event)))
+        ranked = interleave([[task.id for task in own], [task.id for task in recent]])
+        chosen = [self._tasks[row] for row in ranked[: self._limits.standby_tasks]]
         whole = len(recent) < self._limits.standby_pool
         outcome = outcome_of(len(recent), len(chosen), total=len(recent) if whole else None)
         self._note("standby_tasks", (), outcome)
@@ -206,7 +234,7 @@ class _Builder:
         if author:
             roles[author] = "author"
         for found in shown:
-            for person in found.people:
+            for person in self._found.cuts[found.row_id].owners:
                 roles.setdefault(person, "assignee")
         unknown = any(person not in self._people for person in self._event.people)
         known = {**self._introduced(), **self._people} if unknown else self._people
@@ -248,7 +276,7 @@ class _Builder:
         return SummarySlice(text=text, last_event=summary.last_event)
 
     def _reached(self, task: TaskRow) -> Shown:
-        return Shown(task, answered=task.id in self._planned.answered)
+        return Shown(task, answered=task.id in self._answered())
 
     def _slice(self, handle: str, shown: Shown) -> Slice:
         task, cuts = shown.task, self._found.cuts
@@ -262,11 +290,11 @@ class _Builder:
         mine = self._event.workspace
         return [row for row in hits if row in self._tasks and self._tasks[row].workspace == mine]
 
-    def _search_outcome(self, hits: Result[Sequence[str]]) -> SearchOutcome:
+    def _search_outcome(self, hits: Result[Sequence[str]], behind: int = 0) -> SearchOutcome:
         """How a search ended for this event, with what fusion left out counted as left out (R19)."""
         if isinstance(hits, ClassifiedFailure) or isinstance(self._found.tasks, ClassifiedFailure):
             return self._failed(hits)
-        lag = self._found.lag
+        lag = self._found.lag + behind
         listed = self._listed(hits)
         left_out = sum(1 for row in listed if row not in self._shown)
         if len(hits) > self._limits.hits:

@@ -1,6 +1,6 @@
 """The contracts: every value that crosses a border."""
 
-from store.schema.base import FORMAT, Frozen, clean, clean_text
+from store.schema.base import FORMAT, STORE_FORMAT, Frozen, clean, clean_text
 from store.schema.change import Action, Change, Version
 from store.schema.decision import (
     DeadLetter,
@@ -42,7 +42,7 @@ from store.schema.operation import (
 )
 from store.schema.outcome import Complete, Cut, Empty, Failed, SearchOutcome, describe, outcome_of
 from store.schema.rows import DecisionRow, EventRow, PersonRow, Position, SessionEntry, TaskRow, TaskState
-from store.schema.settings import Settings, load_settings
+from store.schema.settings import EmbedderSpec, Settings, load_settings
 from store.schema.view import (
     LaneRank,
     PersonSlice,
@@ -56,6 +56,7 @@ from store.schema.view import (
 
 __all__ = [
     "FORMAT",
+    "STORE_FORMAT",
     "Action",
     "Arrival",
     "Change",
@@ -70,6 +71,7 @@ __all__ = [
     "DecisionRow",
     "Delete",
     "Edit",
+    "EmbedderSpec",
     "Empty",
     "Event",
     "EventRow",

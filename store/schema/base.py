@@ -10,7 +10,10 @@ from pydantic import BaseModel, ConfigDict, GetPydanticSchema
 from pydantic_core import core_schema
 
 FORMAT: Final = 1
-"""Version of every persisted format: topic lines, operations, table schemas."""
+"""Version of what topics hold: events, operations, dead letters."""
+
+STORE_FORMAT: Final = 2
+"""Version of the tables of a store and of the state of the dataflows; both can be made anew from the topics."""
 
 FormatVersion = Literal[1]
 

@@ -27,6 +27,10 @@ class TaskRow(Frozen):
     """The event's own words, never a model's (R50)."""
     assignees: tuple[str, ...] = ()
     requester: str | None = None
+    participants: tuple[str, ...] = ()
+    """People of the events that created or changed it, authors and mentioned, by first appearance, then id."""
+    identifiers: tuple[str, ...] = ()
+    """Keys of the exact identifiers that subjects and updates have given it; those of title and body are there."""
     evidence: tuple[str, ...] = ()
     """Uids of the events that created or changed it."""
     created: UtcTime

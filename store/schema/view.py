@@ -12,6 +12,8 @@ from store.schema.outcome import Failed, SearchOutcome
 from store.schema.rows import TaskState
 
 Lane = Literal["exact", "text", "vector"]
+Tie = Literal["author", "addressee"]
+"""Who ties a row to an event: its author, or somebody it mentions, is among the row's people."""
 ReadName = Literal["exact", "text", "vector", "thread", "standby_tasks", "standby_people", "summary"]
 
 
@@ -59,7 +61,7 @@ class Slice(Frozen):
     state: TaskState
     due: date | None = None
     participants: tuple[str, ...] = ()
-    """People of the row, by label: requester first."""
+    """People of the row, by label: requester, assignees, then whoever spoke of it or was spoken to."""
     people: tuple[str, ...] = ()
     """The same people by id."""
     last_activity: UtcTime
@@ -69,6 +71,12 @@ class Slice(Frozen):
     answered: bool = False
     """The event's reply mark names an event that touched this row."""
     lanes: tuple[LaneRank, ...] = ()
+    identifiers: tuple[str, ...] = ()
+    """Keys of identifiers that subjects and updates have given the row (`TaskRow.identifiers`)."""
+    ties: tuple[Tie, ...] = ()
+    """Who ties it to the event. All people of the row count, also those that are not shown."""
+    recency: int | None = None
+    """Of a searched row: its place among all that search returned, by last activity (1 is the newest)."""
     version: Version
     """The version of the row that was seen."""
 
