@@ -233,6 +233,10 @@ def test_a_hiccup_at_the_end_is_waited_for(tmp_path: Path, switches: Switches) -
     running = threading.Thread(target=run.run, args=(lines_of(4),))
     running.start()
     await_vitals(run, lambda now: now.embedder_failure and now.decided == 4)
+    for applying in [thread for thread in threading.enumerate() if thread.name == "apply"]:
+        applying.join(60)
+    running.join(0.5)
+    assert running.is_alive()
     switches.error = None
     running.join(60)
     assert (4, 0) == (run.tally.embedded, run.tally.unembedded)
