@@ -96,9 +96,9 @@ def test_numbers_are_what_is_left() -> None:
         ("report for March 2024", Day(2024, 3)),
         ("März-Abrechnung", Day(None, 3)),
         ("3月分の請求書", Day(None, 3)),
-        ("Friday, March 18", Day(None, 3, 18)),
-        ("3月18日（金曜日）", Day(None, 3, 18)),
-        ("am Montag, den 18.3. um 9", Day(None, 3, 18)),
+        ("Friday, March 18", Day(None, 3, 18, 4)),
+        ("3月18日（金曜日）", Day(None, 3, 18, 4)),
+        ("am Montag, den 18.3. um 9", Day(None, 3, 18, 0)),
     ],
 )
 def test_a_day_is_found_as_it_is_named(text: str, day: Day) -> None:

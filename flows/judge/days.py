@@ -17,13 +17,13 @@ NARROW: Final = {0xFF01 + offset: 0x21 + offset for offset in range(94)} | {0x30
 
 
 class Day(NamedTuple):
-    """A day as far as it is named: a weekday, or a month with or without the day and the year."""
+    """A day as far as it is named: a weekday, a month with or without the day and the year, or both."""
 
     year: int | None = None
     month: int | None = None
     day: int | None = None
     weekday: int | None = None
-    """Monday is 0; None where the month is named."""
+    """Monday is 0."""
 
 
 Role = Literal["name", "deadline", "happened", "past", "other"]
@@ -51,29 +51,37 @@ def find_days(text: str) -> tuple[DayMention, ...]:
     for mention in found:
         if kept and mention.start < kept[-1].end:
             continue
-        if kept and _BETWEEN.fullmatch(text, kept[-1].end, mention.start):
-            # "Friday, March 18" is one day, and the date says more of it.
-            if mention.value.weekday is not None and kept[-1].value.day is not None:
-                continue
-            if kept[-1].value.weekday is not None and mention.value.day is not None:
-                kept.pop()
-        kept.append(mention)
+        # "Friday, March 18" is one day that is named twice.
+        beside = kept and _BETWEEN.fullmatch(text, kept[-1].end, mention.start)
+        if beside and (joined := _joined(kept[-1], mention)):
+            kept[-1] = joined
+        else:
+            kept.append(mention)
     return tuple(kept)
 
 
 def same_day(left: Day, right: Day, near: date | None) -> bool | None:
     """Whether two days are one as far as both are named; None where they cannot be compared.
 
-    A weekday and a date are compared by the weekday of the date nearest to `near`, if that is given.
+    Dates are compared as dates, else weekdays as weekdays. A weekday alone and a date alone are compared by the
+    weekday of the date nearest to `near`, if that is given.
     """
-    if left.weekday is not None and right.weekday is not None:
-        return left.weekday == right.weekday
-    if left.weekday is None and right.weekday is None:
+    if left.month is not None and right.month is not None:
         pairs = ((left.year, right.year), (left.month, right.month), (left.day, right.day))
         return all(ours is None or theirs is None or ours == theirs for ours, theirs in pairs)
-    dated, named = (right, left) if left.weekday is not None else (left, right)
+    if left.weekday is not None and right.weekday is not None:
+        return left.weekday == right.weekday
+    dated, named = (right, left) if left.month is None else (left, right)
     resolved = _nearest(dated, near) if near else None
     return None if resolved is None else resolved.weekday() == named.weekday
+
+
+def _joined(first: DayMention, second: DayMention) -> DayMention | None:
+    """A date and the weekday beside it as one mention, of the date; None for two days."""
+    dated, named = (first, second) if first.value.day is not None else (second, first)
+    if dated.value.day is None or dated.value.weekday is not None or named.value.month is not None:
+        return None
+    return dated._replace(value=dated.value._replace(weekday=named.value.weekday))
 
 
 def _nearest(day: Day, near: date) -> date | None:
