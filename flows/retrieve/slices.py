@@ -83,7 +83,7 @@ def _owners(task: TaskRow) -> tuple[str, ...]:
 def ties_of(task: TaskRow, event: Event) -> tuple[Tie, ...]:
     """Who ties a task to an event: whoever asked for it, is to do it, spoke of it or was spoken to."""
     people = {task.requester, *task.assignees, *task.participants}
-    author = event.person(event.author)
+    author = event.author_row
     found: list[Tie] = []
     if author and author in people:
         found.append("author")

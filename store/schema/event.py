@@ -99,6 +99,11 @@ class Event(Frozen):
         return person_id(self.workspace, self.source, participant.id, participant.address)
 
     @cached_property
+    def author_row(self) -> str | None:
+        """Id of the person row of the author, or None for one known by name only."""
+        return self.person(self.author)
+
+    @cached_property
     def people(self) -> tuple[str, ...]:
         """Ids of the person rows of author and mentions, author first, each once."""
         found = (self.person(participant) for participant in (self.author, *self.mentions))
