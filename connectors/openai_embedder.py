@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import urllib3
 
-from store.schema import ClassifiedFailure, FailureClass, UsageError
+from store.schema import ClassifiedFailure, EmbedderSpec, FailureClass, UsageError
 from store.schema.masking import mask
 
 _URL: Final = "https://api.openai.com/v1"
@@ -24,15 +24,6 @@ _PASSING: Final = frozenset({408, 409, 425, 429})
 _REFUSING: Final = frozenset({400, 413, 422})
 _HARMLESS: Final = "hello"
 """A text that no endpoint refuses for what it says."""
-
-
-class _Spec(Protocol):
-    @property
-    def url(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def dimensions(self) -> int | None: ...
 
 
 class OpenAIEmbedder:
@@ -91,7 +82,7 @@ class OpenAIEmbedder:
         return answer.status, answer.data
 
 
-def openai(spec: _Spec) -> OpenAIEmbedder:
+def openai(spec: EmbedderSpec) -> OpenAIEmbedder:
     """The embedder; raises UsageError when model or dimensions are not set."""
     if not spec.model or spec.dimensions is None:
         raise UsageError(

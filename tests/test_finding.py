@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
@@ -35,11 +34,6 @@ def lanes_of(view: View, task: TaskRow) -> dict[str, int]:
     """The lanes that found a task, with its place."""
     found = [each for each in view.slices if each.row_id == task.id]
     return {rank.lane: rank.rank for each in found for rank in each.lanes}
-
-
-def titles(rows: Iterable[TaskRow]) -> list[str]:
-    """What rows are called."""
-    return [row.title for row in rows]
 
 
 @pytest.mark.promise("L13", "N4")
@@ -75,19 +69,29 @@ def test_a_finished_row_is_still_a_candidate(workplace: Workplace) -> None:
     assert (task.id, "done") == (view.slices[0].row_id, view.slices[0].state)
 
 
-@pytest.mark.promise("R29", "R21")
+@pytest.mark.promise("R29")
 def test_an_old_row_that_fits_beats_a_thousand_new_ones(workplace: Workplace) -> None:
     """The oldest of more than a thousand rows is first, beside two hundred unrelated ones of today."""
     (old,) = plant(workplace, event("renew the harbour licence for the northern pier", thread="old"))
     fill(workplace.store, 1_000, 3, LIMITS)
     later = START + timedelta(days=400)
     plant(workplace, *numbered(200, "unrelated chore {n}", at=later, author=BEN))
-    workplace.log.clear()
     view = look(
         workplace, event("is the harbour licence of the northern pier renewed?", id="q", thread="q", at=later)
     )
     assert old.id == first(view)
-    assert "standby_tasks" in {read.name for read in view.reads}
+
+
+@pytest.mark.promise("R21")
+def test_open_tasks_are_never_read_as_a_whole(workplace: Workplace) -> None:
+    """From the event to its Decision the record is read by id, thread and recency, after memory was searched."""
+    plant(workplace, *numbered(30, "open chore {n}"))
+    workplace.log.clear()
+    workplace.decided("open chore 7 again", id="q", thread="q")
+    asked = {call.partition(".")[2] for call in workplace.log if call.startswith("record.")}
+    by_key = {"tasks", "people", "events", "changes", "entries", "summaries", "standing_offsets"}
+    assert asked <= by_key | {"thread_tasks", "recent_tasks", "rows_of_messages", "positions"}
+    assert workplace.log.index("memory.text") < workplace.log.index("record.tasks")
 
 
 @pytest.mark.promise("R31")

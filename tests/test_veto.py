@@ -119,6 +119,16 @@ def test_another_thing_does_not_become_this_one_by_title_or_due_date(title: str,
 
 
 @pytest.mark.promise("U1")
+def test_a_ticket_that_the_row_was_given_by_a_subject_names_it_too() -> None:
+    """Neither title nor body says PORT-118: a mail about PORT-119 is no news of it, one about PORT-118 is."""
+    found = row("Calibrate the tide gauge", "text", identifiers=("ticket:PORT-118",))
+    reason = reason_of(judged(event("The tide gauge of PORT-119 is calibrated."), found, matched("S1")))
+    assert "PORT-119" in reason
+    assert "PORT-118" in reason
+    assert isinstance(judged(event("The tide gauge of PORT-118 is calibrated."), found, matched("S1")), Accepted)
+
+
+@pytest.mark.promise("U1")
 def test_the_head_of_a_row_names_it_too_and_a_cut_names_nothing() -> None:
     """An identifier in the row's own words counts; half of one, where the slice was cut, does not."""
     said = event("SR-2023-053 is tested.")

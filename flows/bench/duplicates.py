@@ -13,6 +13,7 @@ from lancedb.query import MatchQuery
 from flows.bench.labelled import LabelledStore, labelled_store, read_labelled, share
 from flows.retrieve.plan import plan
 from store.embedding import embed
+from store.memory import ExactRequest
 from store.schema import Event, Settings
 from store.sql import quote
 from store.terms import words
@@ -110,11 +111,10 @@ def _look(labelled: LabelledStore, event: Event, twins: set[str]) -> _Hits:
         elif query.lane == "vector":
             hits = memory.vector(event.workspace, query.terms[0], _HITS)
         else:
-            hits = []
+            [hits] = memory.exact([ExactRequest(event.workspace, frozenset(query.terms))], _HITS)
         lanes[query.lane] = lanes.get(query.lane, False) or not twins.isdisjoint(hits[:_HITS])
-    exact = [found for found in view.slices if any(rank.lane == "exact" for rank in found.lanes)]
     return _Hits(
-        exact=any(found.row_id in twins for found in exact),
+        exact=lanes.get("exact", False),
         text=lanes["text"],
         vector=lanes.get("vector", False),
         in_view=any(found.row_id in twins for found in view.slices),

@@ -6,21 +6,19 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from flows.apply import record_positions
+from flows.bench.nothing import NOTHING_FOUND
 from flows.maintain import writer_of
 from flows.retrieve.plan import plan
 from store import Store
 from store.derive import Applied
 from store.schema import (
     Arrival,
-    Complete,
     Coordinates,
     Create,
     Decision,
-    Empty,
     Event,
     Participant,
-    Position,
-    Read,
     Settings,
     View,
 )
@@ -79,13 +77,14 @@ def fill(store: Store, rows: int, seed: int, limits: Settings, batch: int = 5_00
     for offset, event in enumerate(Generator(seed, threads=max(50, rows // 4)).events(rows, "fill-")):
         waiting.append(_created(event, offset))
         if len(waiting) == batch or offset == rows - 1:
-            writer.commit(waiting, [_position(offset + 1)])
+            writer.commit(waiting, record_positions(waiting, "bench", "bench"))
             writer.follow()
             waiting = []
     writer.upkeep.optimize_all()
 
 
 def _created(event: Event, offset: int) -> Applied:
+    # A partition of its own: the topic of the run that follows starts at its own beginning.
     arrival = Arrival(
         event=event, arrived=event.at, coordinates=Coordinates(topic="bench", partition=1, offset=offset)
     )
@@ -103,24 +102,7 @@ def _created(event: Event, offset: int) -> Applied:
     view = View(
         event=event.uid,
         queries=plan(event, Settings()),
-        reads=(
-            Read(name="text", outcome=Empty()),
-            Read(name="thread", outcome=Empty()),
-            Read(name="standby_tasks", outcome=Empty()),
-            Read(name="standby_people", outcome=Complete()),
-        ),
+        reads=NOTHING_FOUND,
     )
     decision = Decision(arrival=arrival, view=view, operations=(create,), judge="bench/1")
     return Applied(decision, arrival.coordinates, event.at, decision.model_dump_json())
-
-
-def _position(next_offset: int) -> Position:
-    # A partition of its own: the topic of the run that follows starts at its own beginning.
-    return Position(
-        id="record:bench:1",
-        part="record",
-        topic="bench",
-        topic_id="bench",
-        partition=1,
-        next_offset=next_offset,
-    )

@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from flows.apply import record_positions
+from flows.bench.nothing import NOTHING_FOUND
 from flows.daemons import Daemons
 from flows.data_folder import DataFolder
 from flows.maintain import vector_writer_of, writer_of
@@ -21,16 +23,12 @@ from store.commit import StoreWriter
 from store.derive import Applied
 from store.schema import (
     Arrival,
-    Complete,
     Coordinates,
     Create,
     Decision,
-    Empty,
     Event,
     Evidence,
-    Position,
     Query,
-    Read,
     Settings,
     TaskRow,
     Update,
@@ -43,14 +41,9 @@ from store.schema.operation import JudgedOperation
 from store.vector_writer import VectorWriter
 
 _JUDGE = "labels/1"
+_TOPIC = "labels"
 _BATCH = 32
 """Rows embedded at once (rows)."""
-_READS = (
-    Read(name="text", outcome=Empty()),
-    Read(name="thread", outcome=Empty()),
-    Read(name="standby_tasks", outcome=Empty()),
-    Read(name="standby_people", outcome=Complete()),
-)
 
 
 @dataclass(slots=True)
@@ -133,7 +126,7 @@ class LabelledStore:
     def flush(self) -> None:
         """Make everything that was told readable, searchable and embedded."""
         if self._waiting:
-            self._writer.commit(self._waiting, [_position(self._offset)])
+            self._writer.commit(self._waiting, record_positions(self._waiting, _TOPIC, _TOPIC))
             self._writer.follow()
             self.overlay.settle([applied.message.event.uid for applied in self._waiting])  # type: ignore[union-attr]
             self._waiting = []
@@ -142,14 +135,14 @@ class LabelledStore:
             self._vectors.work(_BATCH)
 
     def _arrival(self, event: Event) -> Arrival:
-        where = Coordinates(topic="labels", offset=self._offset)
+        where = Coordinates(topic=_TOPIC, offset=self._offset)
         return Arrival(event=event, arrived=event.at, coordinates=where)
 
     def _decide(self, arrival: Arrival, operation: JudgedOperation, seen: Sequence[object]) -> None:
         view = View(
             event=arrival.event.uid,
             queries=(Query(lane="text", terms=("labelled",)),),
-            reads=_READS,
+            reads=NOTHING_FOUND,
             slices=tuple(seen),
         )
         decision = Decision(arrival=arrival, view=view, operations=(operation,), judge=_JUDGE)
@@ -185,14 +178,3 @@ def share(hits: Iterable[bool]) -> float:
     """How many of them, as a share (0 to 1); 0 of none."""
     found = list(hits)
     return round(sum(found) / len(found), 3) if found else 0.0
-
-
-def _position(next_offset: int) -> Position:
-    return Position(
-        id="record:labels:0",
-        part="record",
-        topic="labels",
-        topic_id="labels",
-        partition=0,
-        next_offset=next_offset,
-    )

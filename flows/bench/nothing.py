@@ -13,7 +13,8 @@ from store.schema import Arrival, Decision, Empty, EventRow, Read, Settings, Vie
 from store.schema.view import ReadName
 
 _NAMES: Final[tuple[ReadName, ...]] = ("text", "thread", "standby_tasks", "standby_people")
-_READS: Final = tuple(Read(name=name, outcome=Empty()) for name in _NAMES)
+NOTHING_FOUND: Final = tuple(Read(name=name, outcome=Empty()) for name in _NAMES)
+"""Every read that a create needs, made and empty."""
 
 
 class EmptyRecord(Record):
@@ -41,7 +42,7 @@ class EmptyLooker(Looker):
 
     def look(self, wave: Sequence[Arrival], known: Mapping[str, EventRow]) -> list[View]:
         events = [arrival.event for arrival in wave]
-        return [View(event=event.uid, queries=plan(event, self._limits), reads=_READS) for event in events]
+        return [View(event=event.uid, queries=plan(event, self._limits), reads=NOTHING_FOUND) for event in events]
 
     def ask_ahead(self, events: Sequence[Arrival]) -> None:
         """Nothing."""

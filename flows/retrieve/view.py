@@ -112,6 +112,7 @@ class _Builder:
         self._tasks = {} if isinstance(found.tasks, ClassifiedFailure) else found.tasks
         self._people = {} if isinstance(found.people, ClassifiedFailure) else found.people
         self._shown: set[str] = set()
+        self._answered = self._marked()
 
     def view(self) -> View:
         slices = self._searched()
@@ -151,13 +152,14 @@ class _Builder:
         for query, hits in searches:
             behind = self._found.unembedded if query.lane == "vector" else 0
             self._note(query.lane, query.terms, self._search_outcome(hits, behind))
-        answered = self._answered()
         return tuple(
-            self._slice(f"S{n}", Shown(self._tasks[each.row], each.lanes, each.row in answered, each.recency))
+            self._slice(
+                f"S{n}", Shown(self._tasks[each.row], each.lanes, each.row in self._answered, each.recency)
+            )
             for n, each in enumerate(chosen, start=1)
         )
 
-    def _answered(self) -> set[str]:
+    def _marked(self) -> set[str]:
         """Tasks of the event that the reply mark names; a mail is known by its id in whatever thread."""
         answered = set(self._planned.answered)
         marked = (self._event.workspace, self._event.reply_to or "")
@@ -276,7 +278,7 @@ class _Builder:
         return SummarySlice(text=text, last_event=summary.last_event)
 
     def _reached(self, task: TaskRow) -> Shown:
-        return Shown(task, answered=task.id in self._answered())
+        return Shown(task, answered=task.id in self._answered)
 
     def _slice(self, handle: str, shown: Shown) -> Slice:
         task, cuts = shown.task, self._found.cuts
