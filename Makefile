@@ -27,13 +27,14 @@ demo: $(VENV)/installed  ## run the sample through the whole pipeline and show w
 	@echo "Look around: $(BIN)/lookfirst why ID --data $(DATA), with an id from the table."
 
 test: $(VENV)/installed  ## the tests that need no service and little time
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not broker"
 
-test-all: $(VENV)/installed  ## all tests
+test-all: $(VENV)/installed  ## all tests, on a real Kafka broker too
 	$(BIN)/python -m pytest
 
 soak: $(VENV)/installed  ## kill runs 200 times (KILLS=n) and at every failpoint, and count what was lost
 	$(BIN)/python -m tests.soak --kills $(KILLS)
+	$(BIN)/python -m tests.kafka_soak --kills $(KILLS)
 
 check: $(VENV)/installed  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -17,21 +17,27 @@ _AGAIN = 0.05
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process; raises StoreError at once when another process holds it.
+    """Hold a folder for this process; raises StoreError at once when another process holds or shares it.
 
     The system lets go of the lock when the process ends, however it ends.
     """
-    path = folder / "lock"
+    with _held(folder, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def shared(folder: Path) -> Iterator[None]:
+    """Hold a folder together with others that share it; raises StoreError at once when one has it for itself."""
+    with _held(folder, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def in_turn(folder: Path) -> Iterator[None]:
+    """Wait for a folder that others hold for moments only, and hold it."""
+    descriptor = _opened(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise StoreError(f"The data folder {folder} cannot be used: {error.strerror}.") from error
-    try:
-        if not _locked(path, descriptor, fcntl.LOCK_EX):
-            time.sleep(_AGAIN)
-            if not _locked(path, descriptor, fcntl.LOCK_EX):
-                raise StoreError(f"Another run is using {folder}; stop it, or give another --data folder.")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
@@ -49,6 +55,27 @@ def is_held(folder: Path) -> bool:
         return not _locked(folder / "lock", descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _held(folder: Path, kind: int) -> Iterator[None]:
+    descriptor = _opened(folder)
+    try:
+        if not _locked(folder / "lock", descriptor, kind):
+            time.sleep(_AGAIN)
+            if not _locked(folder / "lock", descriptor, kind):
+                raise StoreError(f"Another run is using {folder}; stop it, or give another --data folder.")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _opened(folder: Path) -> int:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StoreError(f"The data folder {folder} cannot be used: {error.strerror}.") from error
 
 
 def _locked(path: Path, descriptor: int, kind: int) -> bool:

@@ -45,17 +45,19 @@ class _Marks(Frozen):
 class Markers:
     """The marks of one process."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, others: Iterable[Path] = ()) -> None:
+        """`others` are those of the processes that decide together with this one, or did: their suspects count."""
         self._path = path
+        self._others = tuple(others)
         self._lock = threading.Lock()
-        left = self._read()
+        left = _read(path)
         self.unclean = left is not None and not left.ended
         """Whether the process before this one left no end record."""
-        self._suspects = {suspect.place: suspect for suspect in left.suspects} if left else {}
-        if left and not left.ended:
-            for marked in left.judging:
-                known = self._suspects.get(marked.place, marked)
-                self._suspects[marked.place] = known.model_copy(update={"charges": known.charges + left.alone})
+        self._suspects: dict[Coordinates, Suspect] = {}
+        for marks in (left, *map(_read, self._others)):
+            for suspect in _suspects_of(marks):
+                known = self._suspects.get(suspect.place, suspect)
+                self._suspects[suspect.place] = max(known, suspect, key=_charges)
         self._convicted: dict[Coordinates, Suspect] = {}
         self._judging: dict[Coordinates, Suspect] = {}
         self._alone = False
@@ -66,6 +68,11 @@ class Markers:
     def __len__(self) -> int:
         """Suspects that are not cleared yet (count)."""
         return len(self._suspects)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether what is being judged is a suspect that has to be alone."""
+        return self._alone and bool(self._judging)
 
     @property
     def suspects(self) -> tuple[Suspect, ...]:
@@ -100,6 +107,16 @@ class Markers:
         if suspect:
             self._convicted[place] = suspect
             self._changed = True
+
+    def refresh(self) -> None:
+        """Suspects that another process has cleared, or convicted, are none any more.
+
+        To be called when all processes of a set have met: before, what another one knows may be from the last set.
+        """
+        for marks in map(_read, self._others) if self._suspects else ():
+            known = {suspect.place for suspect in marks.suspects} if marks else set()
+            for place in [place for place in self._suspects if marks and place not in known]:
+                self.clear(place)
 
     def end(self) -> None:
         """Leave the end record: whatever is still marked is nobody's fault."""
@@ -136,17 +153,33 @@ class Markers:
         except OSError as error:
             raise StoreError(f"Cannot write {self._path}: {error.strerror}; free some space.") from error
 
-    def _read(self) -> _Marks | None:
-        try:
-            written = self._path.read_bytes()
-            # An empty one was left by a power cut: what stood there is gone, and nobody is blamed for it.
-            return _Marks.model_validate_json(written) if written else None
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StoreError(f"Cannot read {self._path}: {error.strerror}.") from error
-        except ValidationError as error:
-            raise StoreError(
-                f"{self._path} is not of this release, or was damaged: delete it, and the next run takes no event "
-                "for a suspect."
-            ) from error
+
+def _read(path: Path) -> _Marks | None:
+    try:
+        written = path.read_bytes()
+        # An empty one was left by a power cut: what stood there is gone, and nobody is blamed for it.
+        return _Marks.model_validate_json(written) if written else None
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"Cannot read {path}: {error.strerror}.") from error
+    except ValidationError as error:
+        raise StoreError(
+            f"{path} is not of this release, or was damaged: delete it, and the next run takes no event for a "
+            "suspect."
+        ) from error
+
+
+def _suspects_of(left: _Marks | None) -> list[Suspect]:
+    """Who is suspected after a process: those it suspected, and what it was judging if it left no word."""
+    if left is None:
+        return []
+    suspects = {suspect.place: suspect for suspect in left.suspects}
+    for marked in () if left.ended else left.judging:
+        known = suspects.get(marked.place, marked)
+        suspects[marked.place] = known.model_copy(update={"charges": known.charges + left.alone})
+    return list(suspects.values())
+
+
+def _charges(suspect: Suspect) -> int:
+    return suspect.charges

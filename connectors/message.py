@@ -30,3 +30,5 @@ class Incoming:
     key: str | None
     value: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    flaw: str | None = None
+    """Why the bytes are no message, in words; then the value is what is left of them, escaped."""

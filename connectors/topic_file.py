@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from connectors.message import Incoming, Outgoing
-from store.schema import FORMAT, TopicError
+from connectors.topic import AT_ONCE, Offsets
+from store.schema import FORMAT, Coordinates, TopicError
 
 _HEADER = b'{"format": '
-
-_AT_ONCE = 256
-"""Messages of a batch, where nobody asks for another number (count)."""
 
 _MARK_EVERY = 1_024
 """Between two places that are remembered (messages): a few bytes for each, and few lines to walk."""
@@ -67,8 +65,13 @@ class TopicFile:
         """The first message."""
         return self._start
 
-    def append(self, messages: Sequence[Outgoing]) -> int:
-        """Append messages durably, all or none; returns the offset of the first.
+    @property
+    def where(self) -> str:
+        """The file."""
+        return f"topic file {self.path}"
+
+    def append(self, messages: Sequence[Outgoing]) -> Coordinates:
+        """Append messages, at least one, durably, all or none; returns where the last one stands.
 
         The time of appending is written into each line and never goes back within the topic.
         """
@@ -85,7 +88,7 @@ class TopicFile:
                 raise TopicError(f"Cannot append to {self.path}: {error.strerror}; free some space.") from error
             self._last = now
             self._end = Place(end.offset + len(lines), end.byte + len(data))
-        return end.offset
+        return Coordinates(topic=self.name, offset=self._end.offset - 1)
 
     def read(self, place: Place, limit: int, size: int | None = None) -> tuple[list[Incoming], Place]:
         """Up to `limit` messages from `place` on, and the place after them.
@@ -106,7 +109,7 @@ class TopicFile:
         return found, place
 
     def batches(
-        self, start: Place | None = None, end: int | None = None, at_once: int = _AT_ONCE
+        self, start: Place | None = None, end: int | None = None, at_once: int = AT_ONCE
     ) -> Iterator[list[Incoming]]:
         """The messages from `start` (else the first) up to the offset `end` (else where the topic ends now).
 
@@ -120,12 +123,27 @@ class TopicFile:
                 return
             yield found
 
-    def fetch(self, offsets: Sequence[int]) -> list[Incoming]:
+    def starts(self) -> dict[int, int]:
+        """The first offset: a file keeps all of them."""
+        return {0: 0}
+
+    def ends(self) -> dict[int, int]:
+        """The offset after the last message."""
+        return {0: self.end().offset}
+
+    def walk(
+        self, start: Offsets | None = None, end: Offsets | None = None, at_once: int = AT_ONCE
+    ) -> Iterator[list[Incoming]]:
+        """`batches` between two offsets."""
+        begin = self.place_of(start[0]) if start and 0 in start else None
+        yield from self.batches(begin, end.get(0, 0) if end is not None else None, at_once)
+
+    def fetch(self, places: Sequence[Coordinates]) -> list[Incoming]:
         """Messages that were read before, by ascending offset; raises TopicError when one is gone."""
         found: list[Incoming] = []
         with self.path.open("rb") as file:
             place = self._start
-            for offset in offsets:
+            for offset in (each.offset for each in places):
                 place = max(place, self._mark_before(offset), key=_offset)
                 line = b""
                 file.seek(place.byte)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
@@ -11,7 +12,7 @@ from bytewax.inputs import FixedPartitionedSource
 from bytewax.outputs import FixedPartitionedSink, StatefulSinkPartition
 
 from connectors.message import Incoming, Outgoing
-from connectors.topic_file import Place
+from connectors.topic import Offsets
 from connectors.topic_flow import PARTITION
 from flows.parse import outgoing_letter, read_operation
 from flows.tally import Tally
@@ -30,27 +31,34 @@ _log = logging.getLogger(__name__)
 
 
 def apply(
-    source: FixedPartitionedSource[Incoming, Place],
+    source: FixedPartitionedSource[Incoming, Any],
     store: FixedPartitionedSink[ReadOperation, None],
     dead_letters: FixedPartitionedSink[Outgoing, None],
+    travel: Callable[[DeadLetter], DeadLetter] = lambda letter: letter,
 ) -> Dataflow:
-    """Wire the steps. Step ids and partition names are the keys of the recovery store."""
+    """Wire the steps; `travel` makes a dead letter fit its topic.
+
+    Step ids and partition names are the keys of the recovery store.
+    """
     flow = Dataflow("apply")
     raw = op.input("operations", flow, source)
     read = op.map("parse", raw, read_operation)
     op.output("store", op.flat_map("parts", read, _both_parts), store)
-    op.output("dead-letters", op.flat_map("unreadable", read, _letter), dead_letters)
+    op.output("dead-letters", op.flat_map("unreadable", read, _letter(travel)), dead_letters)
     return flow
 
 
 class StoreSink(FixedPartitionedSink[ReadOperation, None]):
     """Two partitions on one worker: the record, and memory, which follows it and may fail alone."""
 
-    def __init__(self, writer: StoreWriter, topic: str, topic_id: str, tally: Tally) -> None:
+    def __init__(
+        self, writer: StoreWriter, topic: str, topic_id: str, tally: Tally, reached: Offsets | None = None
+    ) -> None:
         self._writer = writer
         self._topic = topic
         self._topic_id = topic_id
         self._tally = tally
+        self._reached = reached or {}
 
     def list_parts(self) -> list[str]:
         return [STORE, MEMORY]
@@ -62,16 +70,17 @@ class StoreSink(FixedPartitionedSink[ReadOperation, None]):
         self, step_id: str, for_part: str, resume_state: None
     ) -> StatefulSinkPartition[ReadOperation, None]:
         if for_part == STORE:
-            return _RecordPart(self._writer, self._topic, self._topic_id, self._tally)
+            return _RecordPart(self._writer, self._topic, self._topic_id, self._tally, self._reached)
         return _MemoryPart(self._writer, self._tally)
 
 
 class _RecordPart(StatefulSinkPartition[ReadOperation, None]):
-    def __init__(self, writer: StoreWriter, topic: str, topic_id: str, tally: Tally) -> None:
+    def __init__(self, writer: StoreWriter, topic: str, topic_id: str, tally: Tally, reached: Offsets) -> None:
         self._writer = writer
         self._topic = topic
         self._topic_id = topic_id
         self._tally = tally
+        self._reached = dict(reached)
         self._buffer: list[ReadOperation] = []
 
     def write_batch(self, values: list[ReadOperation]) -> None:
@@ -83,7 +92,9 @@ class _RecordPart(StatefulSinkPartition[ReadOperation, None]):
         positions = record_positions(self._buffer, self._topic, self._topic_id)
         applied = [read for read in self._buffer if isinstance(read, Applied)]
         self._tally.applied_batch(self._writer.commit(applied, positions))
-        self._tally.applied_to = max(position.next_offset for position in positions)
+        for position in positions:
+            self._reached[position.partition] = position.next_offset
+        self._tally.applied_to = sum(self._reached.values())
         self._buffer = []
 
 
@@ -136,6 +147,11 @@ def _both_parts(read: ReadOperation) -> Iterable[tuple[str, ReadOperation]]:
     yield MEMORY, read
 
 
-def _letter(read: ReadOperation) -> Iterable[tuple[str, Outgoing]]:
-    if isinstance(read, DeadLetter):
-        yield PARTITION, outgoing_letter(read)
+def _letter(
+    travel: Callable[[DeadLetter], DeadLetter],
+) -> Callable[[ReadOperation], Iterable[tuple[str, Outgoing]]]:
+    def lettered(read: ReadOperation) -> Iterable[tuple[str, Outgoing]]:
+        if isinstance(read, DeadLetter):
+            yield PARTITION, outgoing_letter(travel(read))
+
+    return lettered

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from bytewax.recovery import RecoveryConfig, init_db_dir
 
+from connectors.lock import in_turn, is_held
+from connectors.topic import Topic
 from connectors.topic_file import TopicFile
 from store import Store
 from store.schema import STORE_FORMAT, EmbedderSpec, Settings, StoreError
@@ -37,6 +39,16 @@ class DataFolder:
         """State of the dataflows."""
         return self.path / "recovery"
 
+    @property
+    def roles(self) -> Path:
+        """What the processes that share the folder hold, one folder each: `apply`, `decide-0`, …"""
+        return self.recovery / "roles"
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a process works on the folder at this moment; makes and changes nothing."""
+        return is_held(self.recovery) or any(is_held(role) for role in self.roles.glob("*"))
+
     def topic(self, name: str) -> TopicFile:
         """A topic, made when it is missing: `events`, `operations` or `dead-letters`."""
         return TopicFile(self.path / "topics", f"{self.prefix}.{name}")
@@ -51,6 +63,11 @@ class DataFolder:
     def recovery_config(self, flow: str) -> RecoveryConfig:
         """Recovery of a dataflow; a store that was killed while it was made is made again."""
         folder = self.recovery / flow
+        with in_turn(self.recovery / "making"):
+            self._make_recovery(flow, folder)
+        return RecoveryConfig(str(folder), timedelta(0))
+
+    def _make_recovery(self, flow: str, folder: Path) -> None:
         if not folder.is_dir():
             # Made aside and renamed: the engine cannot use a store that is half made.
             making = self.recovery / f"{flow}.making"
@@ -66,7 +83,6 @@ class DataFolder:
                     "permissions."
                 ) from error
             making.rename(folder)
-        return RecoveryConfig(str(folder), timedelta(0))
 
     def check_state(self) -> None:
         """Mark the recovery folder, or raise StoreError when another release has marked it differently.
@@ -75,11 +91,11 @@ class DataFolder:
         """
         mark = self.recovery / "format"
         try:
-            self.recovery.mkdir(parents=True, exist_ok=True)
-            if not mark.exists():
-                making = self.recovery / "format.making"
-                making.write_text(f"{STORE_FORMAT}\n", encoding="utf-8")
-                making.replace(mark)
+            with in_turn(self.recovery / "making"):
+                if not mark.exists():
+                    making = self.recovery / "format.making"
+                    making.write_text(f"{STORE_FORMAT}\n", encoding="utf-8")
+                    making.replace(mark)
             written = mark.read_text(encoding="utf-8").strip()
         except OSError as error:
             raise StoreError(
@@ -101,26 +117,34 @@ def state_fault(error: BaseException) -> str | None:
     return found[1] if found else told
 
 
-def check_positions(store: Store, operations: TopicFile) -> int:
-    """The offset the record has reached; raises StoreError when it is not a store of this topic."""
-    reached = 0
+def check_positions(store: Store, operations: Topic) -> dict[int, int]:
+    """The offsets the record has reached, by partition; raises StoreError when it is not a store of this topic."""
     # In this order: beside a run, what has been applied by now is on the topic by then.
     places = store.record.positions()
-    end = operations.end().offset
+    starts, ends = operations.starts(), operations.ends()
+    reached = dict.fromkeys(ends, 0)
     for place in places:
         if place.topic != operations.name:
             continue
         if place.topic_id != operations.id:
             raise StoreError(
-                f"The store was filled from topic {place.topic} with id {place.topic_id}, but the id of "
-                f"{operations.path} is {operations.id}: put the right topic file back, or delete the store "
+                f"The store was filled from topic {place.topic} with id {place.topic_id}, but the id of the "
+                f"{operations.where} is {operations.id}: put the right topic back, or delete the store "
                 "to build it anew."
             )
+        end = ends.get(place.partition, 0)
         if place.next_offset > end:
             raise StoreError(
-                f"The store has applied {place.topic} to offset {place.next_offset}, but {operations.path} "
-                f"ends at {end}: put the whole topic file back, or delete the store to build it anew."
+                f"The store has applied {place.topic} to offset {place.next_offset}, but the {operations.where} "
+                f"ends at {end}: put the whole topic back, or delete the store to build it anew."
             )
         if place.part == "record":
-            reached = place.next_offset
+            reached[place.partition] = place.next_offset
+    for partition, first in starts.items():
+        if reached[partition] < first:
+            raise StoreError(
+                f"The store has to apply the {operations.where} from offset {reached[partition]} on, but it "
+                f"begins at {first}: what was between is lost, because the topic was not kept for ever; put a "
+                "store back that has applied it."
+            )
     return reached

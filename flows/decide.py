@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from time import monotonic
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
@@ -16,8 +16,8 @@ from bytewax.operators import StatefulBatchLogic
 from bytewax.outputs import FixedPartitionedSink
 
 from connectors.message import Incoming, Outgoing
-from connectors.topic_file import Place
 from connectors.topic_flow import PARTITION
+from flows.crew import Crew
 from flows.desk import Desk, Settled
 from flows.parse import outgoing, outgoing_letter, parked_letter, read_event
 from flows.pending import Held, Pending
@@ -29,14 +29,18 @@ _ONE_ROUND = 0.005
 
 
 def decide(
-    source: FixedPartitionedSource[Incoming, Place],
+    source: FixedPartitionedSource[Incoming, Any],
     desk: Desk,
     operations: FixedPartitionedSink[Outgoing, None],
     dead_letters: FixedPartitionedSink[Outgoing, None],
     tally: Tally,
     buckets: int,
+    travel: Callable[[DeadLetter], DeadLetter] = lambda letter: letter,
 ) -> Dataflow:
-    """Wire the steps. Step ids are the keys of the recovery store: renaming one loses its state."""
+    """Wire the steps; `travel` makes a dead letter fit its topic.
+
+    Step ids are the keys of the recovery store: renaming one loses its state.
+    """
     flow = Dataflow("decide")
     raw = op.input("events", flow, source)
     read = op.branch("readable", op.map("parse", raw, read_event), _is_arrival)
@@ -44,7 +48,7 @@ def decide(
     judged = op.stateful_batch("judge", keyed, partial(_Waiting, desk, _Turns(desk)))
     settled = op.map("settled", op.map("unkey", judged, _without_key), _count(tally))
     op.output("operations", op.flat_map("operation", settled, _operation), operations)
-    unreadable = op.flat_map("unreadable", read.falses, _letter(tally))
+    unreadable = op.flat_map("unreadable", read.falses, _letter(tally, desk.crew, travel))
     parked = op.flat_map("parked", settled, _parked)
     op.output("dead-letters", op.merge("letters", unreadable, parked), dead_letters)
     return flow
@@ -88,6 +92,9 @@ class _Waiting(StatefulBatchLogic[Arrival, Settled, tuple[Pending | Held, ...]])
 
     def on_batch(self, values: list[Arrival]) -> tuple[Iterable[Settled], bool]:
         self._desk.take(self, [Pending(arrival) for arrival in values])
+        # They wait before they are no longer on their way: at no moment is nothing known of them.
+        self._desk.publish()
+        self._desk.crew.took(len(values))
         return [], self.RETAIN
 
     def on_notify(self) -> tuple[Iterable[Settled], bool]:
@@ -127,11 +134,14 @@ def _operation(settled: Settled) -> Iterable[tuple[str, Outgoing]]:
         yield PARTITION, outgoing(settled)
 
 
-def _letter(tally: Tally) -> Callable[[Arrival | DeadLetter], Iterable[tuple[str, Outgoing]]]:
+def _letter(
+    tally: Tally, crew: Crew, travel: Callable[[DeadLetter], DeadLetter]
+) -> Callable[[Arrival | DeadLetter], Iterable[tuple[str, Outgoing]]]:
     def lettered(read: Arrival | DeadLetter) -> Iterable[tuple[str, Outgoing]]:
         if isinstance(read, DeadLetter):
+            crew.took(1)
             tally.unreadable(read)
-            yield PARTITION, outgoing_letter(read)
+            yield PARTITION, outgoing_letter(travel(read))
 
     return lettered
 

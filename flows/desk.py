@@ -11,8 +11,9 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
+from threading import Lock
 from typing import Protocol
 
 from connectors.markers import Markers
@@ -20,6 +21,7 @@ from connectors.topic_flow import Room
 from flows.backlog import Backlog, Fetch
 from flows.breaker import Breaker, Breakers
 from flows.calls import Asked, Call, Calls
+from flows.crew import Crew
 from flows.judge.guard import Accepted, Refused, Waits, guard
 from flows.long_events import LongEvents
 from flows.overlay import Overlay
@@ -52,6 +54,9 @@ _TOLD = 100
 """Reasons that are logged (count)."""
 
 _log = logging.getLogger(__name__)
+
+_REFRESH = timedelta(seconds=1)
+"""How often other processes are asked which suspects they have cleared."""
 
 _POLL = timedelta(milliseconds=10)
 """How soon to look again after judgments that are under way."""
@@ -90,6 +95,8 @@ class Desk:
         markers: Markers,
         fetch: Fetch,
         pace: Pace | None = None,
+        crew: Crew | None = None,
+        travel: Callable[[Decision | Parked], Decision | Parked] = lambda settled: settled,
     ) -> None:
         self._record = record
         self._looker = looker
@@ -109,6 +116,14 @@ class Desk:
         self._stopping = False
         self._told: set[str] = set()
         self._pace = pace
+        self.crew = crew or Crew()
+        """The processes that decide together, this one among them."""
+        self._travel = travel
+        """Makes what is settled fit the topic it goes to."""
+        self._publishing = Lock()
+        self._refresh_at = datetime.min.replace(tzinfo=UTC)
+        self._refused = False
+        """Others are judging, and a suspect of one of the processes waits to be alone."""
         self.emitted = 0
         """Decisions and parkings so far (count)."""
 
@@ -171,7 +186,7 @@ class Desk:
         # Nothing can begin before a judgment ends or a pause is over: no reason to ask all the time. But the end
         # of an outage wakes everybody, and the engine keeps to the time it was told: in one, all look again.
         resumed = self._breakers.resumed(now)
-        if self._calls or (self._pace and not self._pace.is_readable(self.emitted)):
+        if self._calls or self._refused or (self._pace and not self._pace.is_readable(self.emitted)):
             return now + _POLL if resumed else max(due, now + _POLL)
         return max(resumed, min(due, now + _POLL)) if resumed else due
 
@@ -195,7 +210,16 @@ class Desk:
             self._begin(wave)
             count += len(wave) + self._finish()
         self._markers.write()
+        if not self._calls:
+            self.crew.over()
+        self.publish()
         return count
+
+    def publish(self) -> None:
+        """Tell the other processes how it is here. May be called from any thread."""
+        with self._publishing:
+            # Or what another thread has counted before would be told after it.
+            self.crew.publish(self.room(), len(self), self.under_way)
 
     def vitals(self, started: datetime) -> Vitals:
         """How the desk is at this moment."""
@@ -221,7 +245,15 @@ class Desk:
         return self._breakers.room(wanted, len(self._calls), now)
 
     def _wave(self) -> list[Pending]:
-        if self._stopping:
+        """The events to begin with now; none while another process has to be alone."""
+        wave = self._chosen()
+        if not wave:
+            self.crew.withdraw()
+        self._refused = bool(wave) and not self.crew.begin(alone=self._charged(wave[0]) is not None)
+        return [] if self._refused else wave
+
+    def _chosen(self) -> list[Pending]:
+        if self._stopping or (self._calls and self._markers.is_alone):
             return []
         now = self._clock()
         self._backlog.refill(now)
@@ -234,6 +266,9 @@ class Desk:
             # The pause is over and nobody is due: somebody finds out.
             self._backlog.wake()
         due = (event for event in self._backlog.heads(now) if event.key not in self._asked)
+        if self.crew.count > 1 and now >= self._refresh_at:
+            self._refresh_at = now + _REFRESH
+            self._markers.refresh()
         if not len(self._markers):
             return list(islice(due, most))
         heads = list(due)
@@ -355,7 +390,7 @@ class Desk:
         )
         if self._long.is_judged(event):
             # Kept as it was until it is collected: what a snapshot holds has to be one that can be judged again.
-            self._settle(asked.pending, self._long.decision(event, judge or self._judge))
+            self._settle(asked.pending, self._travel(self._long.decision(event, judge or self._judge)))
         else:
             self._backlog.replace(event)
             self._sketch(event)
@@ -424,7 +459,7 @@ class Desk:
             view=view,
         )
         self._overlay.forget(event.arrival.event.uid)
-        self._settle(event, parked)
+        self._settle(event, self._travel(parked))
 
     def _settle(self, event: Pending, settled: Settled) -> None:
         if isinstance(settled, Decision):

@@ -16,7 +16,6 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.disk import bytes_under
-from connectors.lock import is_held
 from connectors.recovery_store import BACKUP
 from connectors.topic_file import TopicFile
 from flows.audit import DECISION_COLUMNS, EVENT_COLUMNS, STORE, Audited, audit
@@ -50,9 +49,9 @@ class _Ends:
 
 def examine(folder: DataFolder, settings: Settings, progress: Progress = no_progress) -> Report:
     """Look at everything in a folder; raises StoreError when there is nothing in it."""
-    running = is_held(folder.recovery)
+    running = folder.is_used
     report = _examine(folder, settings, progress, running=running)
-    if not running and is_held(folder.recovery):
+    if not running and folder.is_used:
         # A run began meanwhile: what did not fit may have been moving.
         return _examine(folder, settings, progress, running=True)
     return report

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from types import FrameType
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from bytewax.dataflow import Dataflow
 from bytewax.testing import run_main
@@ -21,32 +19,26 @@ from connectors.markers import Markers
 from connectors.topic_file import Place, TopicFile, utc_now
 from connectors.topic_flow import TopicSink, TopicSource
 from flows.apply import StoreSink, apply
+from flows.background import begin_embedding, finish_embedding, follow
 from flows.calls import Calls
 from flows.daemons import Daemons
-from flows.data_folder import DataFolder, check_positions, state_fault
+from flows.data_folder import DataFolder, check_positions
 from flows.decide import decide
 from flows.desk import Desk
 from flows.embedding import Embedding
 from flows.intake import Intake, Line
 from flows.judge.contract import Judge
-from flows.maintain import vector_writer_of, writer_of
-from flows.parse import read_event
-from flows.resume import resume
+from flows.maintain import writer_of
+from flows.resume import fetch_events, resume
 from flows.retrieve.look import Looker
-from flows.tally import Tally
+from flows.tally import Tally, Watcher
 from flows.taps import EventsTap, OperationsTap, Paced, PacedTap, Signals
 from flows.vitals import Vitals
+from flows.workers import Workers
 from store import Store
-from store.schema import Arrival, Coordinates, LookfirstError, Settings, StoreError, TopicError
+from store.schema import Settings, StoreError
 
 _PACED_EPOCH = timedelta(milliseconds=5)
-
-
-class Watcher(Protocol):
-    """Whoever shows the progress of a run."""
-
-    def update(self, tally: Tally) -> None:
-        """Called several times a second, and once at the end."""
 
 
 @dataclass(slots=True)
@@ -61,7 +53,6 @@ class EmbeddedRun:
     """Puts something between decide and the store it reads, such as a bench that records the reads."""
     tally: Tally = field(default_factory=Tally)
     signals: Signals = field(default_factory=Signals.fresh)
-    _errors: list[BaseException] = field(default_factory=list)
     _started: datetime = field(default_factory=utc_now)
     _markers: Markers | None = None
     _desk: Desk | None = None
@@ -69,11 +60,20 @@ class EmbeddedRun:
     _topics: dict[str, TopicFile] = field(default_factory=dict)
     """Own handles for the page of health, which is asked from another thread."""
     _ends_lock: threading.Lock = field(default_factory=threading.Lock)
+    _workers: Workers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._workers = Workers(self.stop)
 
     def stop(self) -> None:
         """Stop reading, let what is under way finish, and end."""
         self.signals.stopping.set()
         self.signals.input_closed.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self.signals.stopping.is_set()
 
     def stop_at_once(self, code: int) -> NoReturn:
         """End the process without waiting for anything; what is under way is nobody's fault."""
@@ -122,7 +122,7 @@ class EmbeddedRun:
             seekers = held.enter_context(Daemons(self.settings.readers if self.settings.embedding else 0, "seek"))
             self.folder.check_state()
             store = self.folder.store(create=True)
-            self._embedding = embedding = self._begin_embedding(store)
+            self._embedding = embedding = begin_embedding(store, self.settings)
             if embedding:
                 held.callback(embedding.end)
             self._markers = markers = Markers(self.folder.recovery / "in_flight.json")
@@ -131,61 +131,21 @@ class EmbeddedRun:
             self._topics = {name: self.folder.topic(name) for name in ("events", "operations")}
             flows = self._flows(store, markers, readers, callers, seekers)
             intake = Intake(self.signals.stopping)
-            reader = self._thread("read", intake.read, lines)
             # A read from a terminal or a pipe cannot be called off; the process does not wait for it.
-            reader.daemon = True
-            threads = [
-                self._thread("produce", self._produce, intake),
-                *(self._thread(flow[0], self._engine, *flow) for flow in flows),
-            ]
-            for thread in (reader, *threads):
-                thread.start()
-            try:
-                self._watch(threads, watcher)
-            except BaseException:
-                # Nobody else may have the folder, and no end record stands, while a flow still works.
-                self.stop()
-                self._watch(threads, None)
-                raise
+            self._workers.start("read", intake.read, lines, waited_for=False)
+            self._workers.start("produce", self._produce, intake)
+            for flow in flows:
+                self._workers.start(flow[0], self._engine, *flow)
+            self._workers.wait(partial(watcher.update, self.tally) if watcher else None)
             if self.tally.memory_failure:
                 # It may have failed with the last epoch: one more try, then the run says that it lags.
-                self._follow(store)
-            self._finish_embedding(watcher)
+                follow(store, self.tally)
+            if embedding:
+                finish_embedding(embedding, self.signals.stopping, self.tally, watcher)
         if watcher:
             watcher.update(self.tally)
-        self._raise_first_error()
+        self._workers.raise_first(self.folder.recovery)
         return self.tally
-
-    def _begin_embedding(self, store: Store) -> Embedding | None:
-        """The background work of the vector lane, when an embedder is set."""
-        if store.memory.vectors is None:
-            return None
-        # Made here and not with the first row: a wrong name is told before anything is read.
-        store.memory.vectors.embedder  # noqa: B018
-        embedding = Embedding(vector_writer_of(store.memory.vectors, self.settings), self.settings)
-        store.memory.projected = embedding.touched
-        embedding.start()
-        return embedding
-
-    def _finish_embedding(self, watcher: Watcher | None) -> None:
-        """Wait for the rows that are not embedded yet, unless the run is stopped or the embedder is unwell."""
-        embedding = self._embedding
-        while embedding and not (
-            embedding.is_done or embedding.lasting_failure or self.signals.stopping.wait(0.05)
-        ):
-            if watcher:
-                watcher.update(self.tally)
-        if embedding:
-            embedding.end()
-            self.tally.embedded, self.tally.unembedded = embedding.rows, embedding.pending
-            self.tally.embedder_failure = embedding.failure
-
-    def _watch(self, threads: Sequence[threading.Thread], watcher: Watcher | None) -> None:
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(0.1)
-                if watcher:
-                    watcher.update(self.tally)
 
     def _flows(
         self, store: Store, markers: Markers, readers: Daemons, callers: Daemons, seekers: Daemons
@@ -193,8 +153,8 @@ class EmbeddedRun:
         settings, tally = self.settings, self.tally
         events, operations = self.folder.topic("events"), self.folder.topic("operations")
         reached = check_positions(store, operations)
-        tally.applied_to = reached
-        self._follow(store)
+        tally.applied_to = sum(reached.values())
+        follow(store, self.tally)
         overlay = resume(operations, reached, store.record, markers)
         reading = self.watched(store) if self.watched else store
         pace = Paced(tally, operations, self._embedding) if self.paced else None
@@ -208,7 +168,7 @@ class EmbeddedRun:
             settings,
             utc_now,
             markers,
-            partial(_fetch, events),
+            partial(fetch_events, events),
             pace,
         )
         free = EventsTap(desk, self.signals, settings.stop_wait)
@@ -226,9 +186,9 @@ class EmbeddedRun:
         writer = writer_of(store, settings)
         applying = apply(
             TopicSource(
-                operations, OperationsTap(self.signals), settings.source_batch, operations.place_of(reached)
+                operations, OperationsTap(self.signals), settings.source_batch, operations.place_of(reached[0])
             ),
-            StoreSink(writer, operations.name, operations.id, tally),
+            StoreSink(writer, operations.name, operations.id, tally, reached),
             TopicSink(self.folder.topic("dead-letters")),
         )
         return [("decide", deciding, epoch), ("apply", applying, epoch)]
@@ -246,26 +206,6 @@ class EmbeddedRun:
             if name == "decide":
                 self.signals.decided.set()
 
-    def _thread(self, name: str, work: Callable[..., None], *arguments: object) -> threading.Thread:
-        return threading.Thread(target=self._guarded, args=(work, *arguments), name=name)
-
-    def _guarded(self, work: Callable[..., None], *arguments: object) -> None:
-        try:
-            work(*arguments)
-        except BaseException as error:
-            self._errors.append(error)
-            self.stop()
-
-    def _follow(self, store: Store) -> None:
-        """Let memory follow what is applied already: a kill or an interrupted rebuild may have left it behind."""
-        try:
-            self.tally.followed_to = store.memory.follow(store.record)
-            self.tally.memory_failure = None
-        except Exception as error:
-            places = store.record.positions()
-            self.tally.followed_to = sum(place.next_offset for place in places if place.part == "memory")
-            self.tally.memory_failure = f"{type(error).__name__}: {error}"
-
     def _memory_failed(self, failure: str) -> None:
         raise StoreError(f"A paced run needs memory, which failed ({failure}); mend that and run again.")
 
@@ -273,50 +213,10 @@ class EmbeddedRun:
         self.tally.produced += count
 
     def _count_read(self, count: int, place: Place) -> None:
+        if self._desk:
+            self._desk.crew.handed(count)
         self.tally.read += count
         self.tally.read_to = place.offset
 
     def _count_written(self, count: int) -> None:
         self.tally.written += count
-
-    def _raise_first_error(self) -> None:
-        """The first fault that has a sentence of its own; what else went wrong mostly followed from it."""
-        for error in self._errors:
-            cause: BaseException | None = error
-            while cause is not None and not isinstance(cause, LookfirstError):
-                cause = cause.__cause__
-            if cause is not None:
-                raise cause
-        for error in self._errors:
-            if (fault := state_fault(error)) is None:
-                raise error
-            raise StoreError(
-                f"The state in {self.folder.recovery} cannot be kept: {fault}; free some space, or check its "
-                "permissions, and run again: nothing is lost."
-            ) from error
-
-
-def _fetch(events: TopicFile, places: Sequence[Coordinates]) -> list[Arrival]:
-    """Held events, read again. They were events when they were read first."""
-    read = [read_event(incoming) for incoming in events.fetch([place.offset for place in places])]
-    found = [each for each in read if isinstance(each, Arrival)]
-    if len(found) < len(read):
-        raise TopicError(f"{events.path} was changed: what was an event there is none any more.")
-    return found
-
-
-@contextmanager
-def stopped_by_signals(run: EmbeddedRun) -> Iterator[None]:
-    """SIGTERM and Ctrl-C stop the run in order; a second one ends the process at once."""
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if run.signals.stopping.is_set():
-            run.stop_at_once(128 + number)
-        run.stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

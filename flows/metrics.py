@@ -59,6 +59,8 @@ class _Moment(Collector):
         )
         unwell = now.embedder_failure is not None
         yield _gauge("embedder_failed", "1 while the embedder is unwell.", unwell)
+        away = now.brokers_failure is not None
+        yield _gauge("brokers_failed", "1 while the brokers do not answer; 0 without any.", away)
         breakers = GaugeMetricFamily(
             "lookfirst_breaker_open",
             "1 while a provider is unwell and is not asked as usual.",

@@ -21,8 +21,10 @@ from store.schema.identity import stream_key
 
 def read_event(incoming: Incoming) -> Arrival | DeadLetter:
     """One message of the events topic. Bad input is never lost: it becomes a dead letter."""
+    if incoming.flaw is not None:
+        return dead_letter(incoming, incoming.flaw)
     try:
-        event = parse_event(incoming.value)
+        event = parse_event(incoming.value, incoming.headers)
     except ClassifiedFailure as failure:
         return dead_letter(incoming, failure.reason)
     return Arrival(
@@ -35,6 +37,8 @@ def read_event(incoming: Incoming) -> Arrival | DeadLetter:
 
 def read_operation(incoming: Incoming) -> Applied | DeadLetter:
     """One message of the operations topic."""
+    if incoming.flaw is not None:
+        return dead_letter(incoming, incoming.flaw)
     try:
         message = parse_message(incoming.value)
     except ClassifiedFailure as failure:
@@ -44,12 +48,16 @@ def read_operation(incoming: Incoming) -> Applied | DeadLetter:
 
 def dead_letter(incoming: Incoming, reason: str) -> DeadLetter:
     """A message that cannot be read, whole, with where it stands and where it came from."""
+    # Half a surrogate, or a header that is no text, may stand in a topic file and in no message.
+    headers = {_text(name): _text(said) for name, said in incoming.headers.items() if isinstance(said, str)}
+    origin = headers.pop(ORIGIN, None)
     return DeadLetter(
-        reason=reason,
+        reason=_text(reason),
         failure=FailureClass.CONTENT,
         coordinates=_coordinates(incoming),
-        origin=incoming.headers.get(ORIGIN),
-        raw=incoming.value,
+        origin=origin,
+        raw=_text(incoming.value),
+        headers=headers,
     )
 
 
@@ -60,6 +68,7 @@ def parked_letter(parked: Parked) -> DeadLetter:
         failure=parked.failure,
         coordinates=parked.arrival.coordinates,
         raw=parked.event.model_dump_json(),
+        cut=parked.arrival.cut,
     )
 
 
@@ -77,3 +86,8 @@ def outgoing_letter(letter: DeadLetter) -> Outgoing:
 
 def _coordinates(incoming: Incoming) -> Coordinates:
     return Coordinates(topic=incoming.topic, partition=incoming.partition, offset=incoming.offset)
+
+
+def _text(said: str) -> str:
+    """What UTF-8 can carry, the rest escaped."""
+    return said.encode("utf-8", "backslashreplace").decode("utf-8")

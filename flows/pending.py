@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from sys import getsizeof
 
 from store.schema import (
     Arrival,
@@ -60,9 +59,8 @@ class Pending:
         """What it takes to keep (bytes), roughly."""
         event = self.arrival.event
         texts = (event.text, event.subject, *event.attrs.values())
-        return (
-            _FIXED + _JUDGED * len(self.judged) + sum(getsizeof(text) for text in texts if isinstance(text, str))
-        )
+        kept = sum(_size(text) for text in texts if isinstance(text, str))
+        return _FIXED + _JUDGED * len(self.judged) + kept
 
     def is_due(self, now: datetime) -> bool:
         """Whether it may be tried now."""
@@ -102,6 +100,11 @@ class Held:
 
     key: str
     place: Coordinates
+
+
+def _size(text: str) -> int:
+    """What a text takes at most (bytes); always the same, while the interpreter's own figure grows with use."""
+    return len(text) * (1 if text.isascii() else 4)
 
 
 def backoff(tries: int, limits: Settings) -> timedelta:

@@ -113,7 +113,7 @@ class Replay:
         operations = folder.topic("operations")
         reached = check_positions(store, operations)
         replay = cls(folder.topic("events"), operations, folder.topic("dead-letters"), store.record, wanted, watch)
-        for incoming in messages(operations, operations.place_of(reached), watch):
+        for incoming in messages(operations, operations.place_of(reached[0]), watch):
             replay._emitted(incoming)
         return replay
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from itertools import chain
 
 from connectors.markers import Markers
-from connectors.topic_file import TopicFile
+from connectors.topic import Offsets, Topic
 from flows.overlay import Overlay
-from flows.parse import read_operation
+from flows.parse import read_event, read_operation
 from store.derive import Applied
 from store.record import Record
-from store.schema import Coordinates, Decision, Parked
+from store.schema import Arrival, Coordinates, Decision, Parked, TopicError
 
 _log = logging.getLogger(__name__)
 
 
-def resume(operations: TopicFile, reached: int, record: Record, markers: Markers) -> Overlay:
+def resume(operations: Topic, reached: Offsets, record: Record, markers: Markers) -> Overlay:
     """Take up what is on the operations topic from where the record has reached.
 
     Its Decisions become the overlay, so that no event of theirs is asked for again. Suspects of which is known
@@ -24,7 +25,7 @@ def resume(operations: TopicFile, reached: int, record: Record, markers: Markers
     """
     overlay = Overlay()
     settled: set[Coordinates] = set()
-    for incoming in chain.from_iterable(operations.batches(operations.place_of(reached))):
+    for incoming in chain.from_iterable(operations.walk(reached)):
         read = read_operation(incoming)
         if isinstance(read, Applied) and isinstance(read.message, Decision | Parked):
             settled.add(read.message.arrival.coordinates)
@@ -32,6 +33,15 @@ def resume(operations: TopicFile, reached: int, record: Record, markers: Markers
                 overlay.add(read.message)
     _clear(markers, record, overlay, settled)
     return overlay
+
+
+def fetch_events(events: Topic, places: Sequence[Coordinates]) -> list[Arrival]:
+    """Held events, read again. They were events when they were read first."""
+    read = [read_event(incoming) for incoming in events.fetch(places)]
+    found = [each for each in read if isinstance(each, Arrival)]
+    if len(found) < len(read):
+        raise TopicError(f"The {events.where} was changed: what was an event there is none any more.")
+    return found
 
 
 def _clear(markers: Markers, record: Record, overlay: Overlay, settled: set[Coordinates]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from flows.desk import Repeated, Settled
 from store.commit import CommitReport
@@ -92,3 +93,10 @@ class Tally:
     def _say(self, reason: str) -> None:
         if len(self.reasons) < _SHOWN:
             self.reasons.append(reason)
+
+
+class Watcher(Protocol):
+    """Whoever shows the progress of a run."""
+
+    def update(self, tally: Tally) -> None:
+        """Called several times a second, and once at the end."""

@@ -50,14 +50,19 @@ class EventsTap:
         self._closed = self._signals.input_closed.is_set()
         if self._stop_seen():
             return Room(0)
-        return self._desk.room()
+        self._desk.publish()
+        return self._desk.crew.room()
 
     def ended(self, *, drained: bool) -> bool:
         stopped = self._stop_seen()
         if stopped is not None:
             # What is pending stays in the state; the next run takes it from there.
-            return not self._desk.under_way or monotonic() - stopped >= self._stop_wait
-        return drained and self._closed and len(self._desk) == 0
+            self._desk.publish()
+            return self._desk.crew.is_still or monotonic() - stopped >= self._stop_wait
+        if not (drained and self._closed):
+            return False
+        self._desk.publish()
+        return self._desk.crew.is_idle
 
     def _stop_seen(self) -> float | None:
         if self._stopped is None and self._signals.stopping.is_set():
@@ -106,6 +111,26 @@ class PacedTap:
 
     def ended(self, *, drained: bool) -> bool:
         return self._tap.ended(drained=drained)
+
+
+class StoppedTap:
+    """A source that goes on until a stop, or until its end; at a stop what is there by then is still taken."""
+
+    def __init__(self, signals: Signals, stop_wait: float, *, until_end: bool) -> None:
+        self._signals = signals
+        self._stop_wait = stop_wait
+        self._until_end = until_end
+        self._stopped: float | None = None
+
+    def room(self) -> Room:
+        if self._stopped is None and self._signals.stopping.is_set():
+            self._stopped = monotonic()
+        return Room(1 << 30)
+
+    def ended(self, *, drained: bool) -> bool:
+        if self._stopped is None:
+            return drained and self._until_end
+        return drained or monotonic() - self._stopped >= self._stop_wait
 
 
 class OperationsTap:

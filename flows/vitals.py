@@ -62,6 +62,11 @@ class Vitals:
     embedder_failure: str | None = None
     """Why rows, or the texts that are searched for, cannot be embedded."""
 
+    behind: int = 0
+    """Messages on brokers that this process has still to read (count); 0 without any."""
+    brokers_failure: str | None = None
+    """Why the brokers could not be asked when it was last tried."""
+
     def problems(self) -> Iterator[str]:
         """Why the run does not decide at its pace, a sentence each; none when it is ready."""
         if self.stopping:
@@ -72,6 +77,8 @@ class Vitals:
             if breaker.state != "closed":
                 again = f"; asked again at {breaker.retry_at:%H:%M:%S} UTC" if breaker.retry_at else ""
                 yield f"The {breaker.provider} is unwell ({breaker.reason}): nothing more is read{again}."
+        if self.brokers_failure:
+            yield f"The brokers cannot be asked ({self.brokers_failure}): nothing is read or written."
         if self.full:
             yield f"{self.pending + self.held:,} events are pending, which is the bound: nothing more is read."
         if self.memory_failure:

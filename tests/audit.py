@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 from connectors.message import Incoming
+from connectors.topic import Topic
 from flows.parse import read_event
 from store import Store
 from store.schema import Arrival
-from tests.oracle import Row, rows_of_topic
-from tests.process import messages, topic_of, topic_path
+from tests.oracle import Row, rows_of_messages, rows_of_topic
+from tests.process import topic_of, topic_path
 from tests.sample import opened
 from tests.workplace import rows_of
 
 _TOLD = 10
 """Differences that are told of a table (count)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """What stands on the three topics of a data folder, each partition in its order."""
+
+    events: Sequence[Incoming]
+    operations: Sequence[Incoming]
+    letters: Sequence[Incoming]
+
+    @classmethod
+    def read(cls, opened: Callable[[str], Topic]) -> Topics:
+        """All of them, whatever carries them."""
+        events, operations, letters = (
+            list(chain.from_iterable(opened(name).walk())) for name in ("events", "operations", "dead-letters")
+        )
+        return cls(events, operations, letters)
+
+    def rows(self) -> dict[str, list[Row]]:
+        """What the operations amount to."""
+        return rows_of_messages((json.loads(each.value), each.offset, each.arrived) for each in self.operations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +58,9 @@ class Audit:
     lost: tuple[str, ...]
     """Events with neither a row nor a dead letter."""
     duplicated: tuple[str, ...]
-    """Events with more than one Decision on the topic, or more than one that stands in the store."""
+    """Events with more than one Decision that stands in the store, or on a topic that can have but one of each."""
+    repeated: int
+    """Decisions on the topic that are not the first of their event, and are dropped (count)."""
     parked: tuple[str, ...]
     differences: tuple[str, ...]
     """Where the store is not what its topic amounts to, or not what it was expected to be."""
@@ -55,44 +81,55 @@ class Audit:
 
 
 def audit(path: Path, expected: Mapping[str, list[Row]] | None = None) -> Audit:
-    """Hold a data folder against its own topics, and its rows against `expected` where that is known."""
-    store = opened(path)
+    """Hold a data folder against its own topic files, and its rows against `expected` where that is known."""
+    topics = Topics.read(partial(topic_of, path))
+    return audited(opened(path), topics, rows_of_topic(topic_path(path, "operations")), expected, repeatable=False)
+
+
+def audited(
+    store: Store,
+    topics: Topics,
+    amount: Mapping[str, list[Row]],
+    expected: Mapping[str, list[Row]] | None = None,
+    *,
+    repeatable: bool,
+) -> Audit:
+    """Hold a store against its topics, and against what they amount to.
+
+    `repeatable` says that the topic may have a Decision of an event twice, as one on brokers: what a process sent
+    before it was killed may come to stand there after the next one has read the end.
+    """
     found = rows_of(store)
-    produced = [(incoming, read_event(incoming)) for incoming in _incoming(path)]
-    events = {read.event.uid: incoming.offset for incoming, read in produced if isinstance(read, Arrival)}
-    unreadable = {incoming.offset for incoming, read in produced if not isinstance(read, Arrival)}
-    letters = {
-        letter["coordinates"]["offset"]
-        for letter in messages(path, "dead-letters")
-        if letter["coordinates"]["topic"] == "lookfirst.events"
-    }
+    produced = [(_place(incoming), read_event(incoming)) for incoming in topics.events]
+    events = {read.event.uid: place for place, read in produced if isinstance(read, Arrival)}
+    unreadable = {place for place, read in produced if not isinstance(read, Arrival)}
+    of_letters = (json.loads(letter.value)["coordinates"] for letter in topics.letters)
+    letters = {(at["partition"], at["offset"]) for at in of_letters if at["topic"].endswith(".events")}
     rows = {row["id"]: row for row in found["events"]}
-    decisions = [message for message in messages(path, "operations") if message["kind"] == "decision"]
-    on_topic = Counter(decision["view"]["event"] for decision in decisions)
+    messages = [json.loads(incoming.value) for incoming in topics.operations]
+    on_topic = Counter(message["view"]["event"] for message in messages if message["kind"] == "decision")
     kept = store.record.arrow("decisions").to_pylist()
     standing = Counter(row["event"] for row in kept if row["stands"])
-    lost = [uid for uid, offset in events.items() if uid not in rows and offset not in letters]
+    lost = [uid for uid, place in events.items() if uid not in rows and place not in letters]
+    doubled = standing if repeatable else on_topic | standing
     return Audit(
         events=len(events),
         unreadable=len(unreadable & letters),
         decided=sum(row["decision"] is not None for row in rows.values()),
-        lost=(*lost, *(f"offset {offset}" for offset in sorted(unreadable - letters))),
-        duplicated=tuple(sorted(uid for uid, count in (on_topic | standing).items() if count > 1)),
+        lost=(*lost, *(f"partition {p} offset {o}" for p, o in sorted(unreadable - letters))),
+        duplicated=tuple(sorted(uid for uid, count in doubled.items() if count > 1)),
+        repeated=on_topic.total() - len(on_topic),
         parked=tuple(uid for uid, row in rows.items() if row["decision"] is None),
         differences=(
-            *_compared("its topic", rows_of_topic(topic_path(path, "operations")), found),
-            *(_compared("an uninterrupted run", expected, found) if expected else ()),
-            *_unfinished(path, store, set(on_topic), kept),
+            *compared("its topic", amount, found),
+            *(compared("an uninterrupted run", expected, found) if expected else ()),
+            *_unfinished(store, topics.operations, set(on_topic), kept),
         ),
     )
 
 
-def _incoming(path: Path) -> list[Incoming]:
-    topic = topic_of(path, "events")
-    return topic.read(topic.start, 1_000_000)[0]
-
-
-def _compared(what: str, expected: Mapping[str, list[Row]], found: Mapping[str, list[Row]]) -> Iterator[str]:
+def compared(what: str, expected: Mapping[str, list[Row]], found: Mapping[str, list[Row]]) -> Iterator[str]:
+    """Where rows differ from those that were expected, a sentence each."""
     for table, rows in expected.items():
         wanted = {row["id"]: row for row in rows}
         there = {row["id"]: row for row in found[table]}
@@ -112,7 +149,13 @@ def _difference(what: str, wanted: Row | None, there: Row | None) -> str:
     return "; ".join(f"{name} is {there.get(name)!r}, {what} says {wanted.get(name)!r}" for name in fields)
 
 
-def _unfinished(path: Path, store: Store, decided: set[str], kept: Iterable[Row]) -> Iterator[str]:
+def _place(incoming: Incoming) -> tuple[int, int]:
+    return incoming.partition, incoming.offset
+
+
+def _unfinished(
+    store: Store, operations: Sequence[Incoming], decided: set[str], kept: Iterable[Row]
+) -> Iterator[str]:
     """Whatever else a commit writes: decisions, sessions, positions and the copy that is searched."""
     missing = decided - {row["event"] for row in kept if row["stands"]}
     if missing:
@@ -126,7 +169,7 @@ def _unfinished(path: Path, store: Store, decided: set[str], kept: Iterable[Row]
     for thread, log in entries.items():
         if log[0]["parent"] is not None or any(row["parent"] != before["id"] for before, row in pairwise(log)):
             yield f"sessions: the log of {'/'.join(thread)} is no chain"
-    end = topic_of(path, "operations").end().offset
+    end = operations[-1].offset + 1 if operations else 0
     for place in store.record.positions():
         if place.next_offset != end:
             yield f"positions: {place.part} is at {place.next_offset}, the topic ends at {end}"

@@ -54,7 +54,7 @@ class CheapDesk:
 
     def fetch(self, places: Sequence[Coordinates]) -> list[Arrival]:
         """Held events, read again from the topic."""
-        found = [read_event(incoming) for incoming in self.topic.fetch([place.offset for place in places])]
+        found = [read_event(incoming) for incoming in self.topic.fetch(places)]
         assert all(isinstance(each, Arrival) for each in found)
         return found  # type: ignore[return-value]
 

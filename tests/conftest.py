@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from store.schema import Settings
 from tests.workplace import Script, Workplace
 
+pytest_plugins = ("tests.broker",)
+
 # A law is about what comes out, not about how busy the machine is.
 settings.register_profile(
     "lookfirst", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]

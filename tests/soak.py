@@ -37,7 +37,7 @@ from tests.process import KILLED, ended, finish, kill, produce, start, suspects,
 from tests.sample import opened, sample_lines
 from tests.workplace import rows_of
 
-_EXPORT: Final = "slack_houstondatavis.zip"
+EXPORT: Final = "slack_houstondatavis.zip"
 _PACED_EVENTS: Final = 150
 """Events of a paced folder (count): each waits for the one before it to be readable."""
 _LONGEST_GRACE: Final = 0.3
@@ -230,7 +230,7 @@ def main(kills: int, seed: int | None, data: Path | None) -> None:
     """Kill runs at random moments and at every failpoint, and count what was lost."""
     seed = random.randrange(1_000_000) if seed is None else seed
     console = Console()
-    lines = events_of(data / _EXPORT if data else None)
+    lines = events_of(data / EXPORT if data else None)
     if not data:
         console.print(
             "No public data sets (LOOKFIRST_DATA or --data names their folder): the sample alone.", soft_wrap=True

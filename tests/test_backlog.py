@@ -124,4 +124,4 @@ def test_a_topic_that_was_cut_is_an_error(tmp_path) -> None:  # type: ignore[no-
     """What was read before and is gone ends the run with a sentence; it does not vanish."""
     topic = TopicFile(tmp_path, "events")
     with pytest.raises(TopicError, match="read before and is gone"):
-        topic.fetch([3])
+        topic.fetch([Coordinates(topic="events", offset=3)])

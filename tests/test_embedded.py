@@ -162,7 +162,7 @@ def test_store_ahead_of_its_topic_is_refused(tmp_path: Path) -> None:
         scripted(tmp_path, [])
     topic.unlink()
     TopicFile(tmp_path / "topics", "lookfirst.operations")
-    with pytest.raises(StoreError, match="put the right topic file back"):
+    with pytest.raises(StoreError, match="put the right topic back"):
         scripted(tmp_path, [])
 
 

@@ -7,10 +7,16 @@ import pickle
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
 from bytewax.dataflow import Dataflow
 
+from connectors.kafka_client import Brokers
+from connectors.kafka_flow import KafkaPlace, KafkaSink, KafkaSource, Reading
+from connectors.kafka_lag import KafkaLag
+from connectors.kafka_topic import KafkaTopic
 from connectors.topic_file import Place, TopicFile
 from connectors.topic_flow import PARTITION, TopicSink, TopicSource
 from flows.apply import MEMORY, STORE, StoreSink, apply
@@ -52,6 +58,7 @@ def source(folder: Path) -> TopicSource:
     return TopicSource(topic(folder), OperationsTap(Signals.fresh()), 1)
 
 
+@pytest.mark.promise("T14")
 def test_steps_of_decide_are_pinned(workplace: Workplace, tmp_path: Path) -> None:
     """Ids of `decide`; the judge's state is what is pending, the sinks' that they were written."""
     sink = TopicSink(topic(tmp_path))
@@ -80,6 +87,7 @@ def test_steps_of_decide_are_pinned(workplace: Workplace, tmp_path: Path) -> Non
     ] == own_steps(flow)
 
 
+@pytest.mark.promise("T14")
 def test_steps_of_apply_are_pinned(workplace: Workplace, tmp_path: Path) -> None:
     """Ids of `apply`; it keeps only where it has read to and that its sinks were written."""
     store = StoreSink(workplace.writer, "lookfirst.operations", "id", Tally())
@@ -100,6 +108,7 @@ def test_steps_of_apply_are_pinned(workplace: Workplace, tmp_path: Path) -> None
     ] == own_steps(flow)
 
 
+@pytest.mark.promise("T14")
 def test_partition_names_are_pinned(workplace: Workplace, tmp_path: Path) -> None:
     """Memory's sorts after the record's: snapshots are taken in this order."""
     assert ("0", "store", "store.memory") == (PARTITION, STORE, MEMORY)
@@ -109,6 +118,19 @@ def test_partition_names_are_pinned(workplace: Workplace, tmp_path: Path) -> Non
     store = StoreSink(workplace.writer, "lookfirst.operations", "id", Tally())
     parts = store.list_parts()
     assert ["store", "store.memory"] == parts == [parts[store.part_fn(part)] for part in parts]
+
+
+@pytest.mark.promise("T14")
+def test_names_on_kafka_are_pinned() -> None:
+    """One part for each partition, by its number; one for each sink; and the place that is pickled."""
+    topic = cast(KafkaTopic, SimpleNamespace(partitions=3))
+    lag = KafkaLag(Brokers.at("127.0.0.1:1", Settings()), "lookfirst.events", "lookfirst.decide")
+    made = KafkaSource(Reading(topic, 1), OperationsTap(Signals.fresh()), lag)
+    assert ["0", "1", "2"] == made.list_parts()
+    assert (["0"], 0) == (KafkaSink(topic).list_parts(), KafkaSink(topic).part_fn("any"))
+    assert ("connectors.kafka_flow", "KafkaPlace") == (KafkaPlace.__module__, KafkaPlace.__qualname__)
+    assert ["topic_id", "offset"] == [field.name for field in dataclasses.fields(KafkaPlace)]
+    assert KafkaPlace("x", 3) == pickle.loads(pickle.dumps(KafkaPlace("x", 3)))  # noqa: S301
 
 
 def test_recovery_partitions_are_pinned(tmp_path: Path) -> None:
@@ -157,6 +179,7 @@ def test_bucket_of_a_thread_is_pinned() -> None:
     assert 64 == Settings.model_fields["buckets"].default
 
 
+@pytest.mark.promise("T14")
 def test_what_is_pickled_is_pinned() -> None:
     """Recovery state is pickled: the classes keep their modules, names and fields."""
     assert ("flows.pending", "Pending") == (Pending.__module__, Pending.__qualname__)

@@ -145,6 +145,7 @@ def test_metrics_equal_the_vitals() -> None:
         "lookfirst_memory_failed": 0,
         "lookfirst_unembedded_rows": 9,
         "lookfirst_embedder_failed": 0,
+        "lookfirst_brokers_failed": 0,
         "lookfirst_breaker_open judge": 1,
         "lookfirst_breaker_open memory": 0,
         "lookfirst_start_time_seconds": STARTED.timestamp(),

@@ -191,7 +191,7 @@ def test_what_an_older_release_could_not_read_is_brought_back(tmp_path: Path, wa
     newer = event("water the plants", id="9", thread="garden")
     raw = newer.model_dump_json()
     offset = events.append([Outgoing(newer.key, raw)])
-    folder(tmp_path).topic("dead-letters").append([letter(raw, offset)])
+    folder(tmp_path).topic("dead-letters").append([letter(raw, offset.offset)])
     assert {"brought back": 1} == replayed(tmp_path, way)
     assert {"waiting": 2 if way == "events" else 1} == replayed(tmp_path, way)
     assert newer.id == json.loads(all_of(events)[-1].value)["id"]

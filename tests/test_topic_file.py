@@ -19,7 +19,7 @@ from connectors.lock import exclusive
 from connectors.message import Incoming, Outgoing
 from connectors.topic_file import Place, TopicFile
 from flows.parse import read_event
-from store.schema import DeadLetter, LookfirstError, StoreError, TopicError
+from store.schema import Coordinates, DeadLetter, LookfirstError, StoreError, TopicError
 from tests.workplace import START
 
 NAME = "lookfirst.events"
@@ -55,7 +55,8 @@ def values(topic: TopicFile) -> list[str]:
 def test_offsets_are_the_order_of_appending(tmp_path: Path) -> None:
     """Each append returns the offset of its first message; a reader sees all, in order, as they were sent."""
     topic = TopicFile(tmp_path, NAME, Clock(1))
-    assert [0, 2, 3] == [topic.append(said("a", "b")), topic.append(said("c")), topic.append(said("d"))]
+    last = [topic.append(said("a", "b")), topic.append(said("c")), topic.append(said("d"))]
+    assert [Coordinates(topic=NAME, offset=offset) for offset in (1, 2, 3)] == last
     expected = [
         Incoming(NAME, 0, offset, START + timedelta(seconds=1), "default/t", value)
         for offset, value in enumerate("abcd")
@@ -90,7 +91,8 @@ def test_reading_goes_on_from_a_place(tmp_path: Path) -> None:
 def test_reader_sees_what_is_appended_later(tmp_path: Path) -> None:
     """Also by another writer of the same file, whose end was somewhere else."""
     one, other = TopicFile(tmp_path, NAME), TopicFile(tmp_path, NAME)
-    assert [0, 1, 2] == [one.append(said("a")), other.append(said("b")), one.append(said("c"))]
+    last = [one.append(said("a")), other.append(said("b")), one.append(said("c"))]
+    assert [0, 1, 2] == [place.offset for place in last]
     assert ["a", "b", "c"] == values(one) == values(other)
     assert one.end() == other.end()
 
@@ -143,7 +145,7 @@ def test_torn_last_line_is_never_read_and_dropped_by_the_next_writer(tmp_path: P
         assert kept == [message.value for message in reader.read(place, 9)[0]]
         writer = TopicFile(folder, NAME, Clock(1))
         assert (kept, len(kept)) == (values(writer), writer.end().offset)
-        assert len(kept) == writer.append(said("next"))
+        assert len(kept) == writer.append(said("next")).offset
         assert [*kept, "next"] == values(writer)
 
 
@@ -153,7 +155,7 @@ def test_long_torn_line_is_dropped_whole(tmp_path: Path) -> None:
     topic.append(said("a"))
     with topic.path.open("ab") as file:
         file.write(b'{"at": "' + b"x" * 200_000)
-    assert 1 == topic.append(said("b"))
+    assert 1 == topic.append(said("b")).offset
     assert ["a", "b"] == values(topic)
 
 
@@ -165,7 +167,7 @@ def test_torn_header_is_written_again(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / f"{NAME}.jsonl").write_bytes(header[:size])
         topic = TopicFile(folder, NAME)
-        assert 0 == topic.append(said("a"))
+        assert 0 == topic.append(said("a")).offset
         assert ["a"] == values(TopicFile(folder, NAME))
 
 
@@ -237,8 +239,8 @@ def test_damaged_line_keeps_its_place_and_is_read_as_it_is(tmp_path: Path, line:
     topic.append(said("before"))
     with topic.path.open("ab") as file:
         file.write(line + b"\n")
-    assert 2 == topic.append(said("after"))
-    assert 3 == TopicFile(tmp_path, NAME, Clock(100)).append(said("and after"))
+    assert 2 == topic.append(said("after")).offset
+    assert 3 == TopicFile(tmp_path, NAME, Clock(100)).append(said("and after")).offset
     before, damaged, *after = everything(topic)
     raw = line.decode("utf-8", "backslashreplace")
     assert ("before", raw, ["after", "and after"]) == (before.value, damaged.value, [m.value for m in after])

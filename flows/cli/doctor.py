@@ -20,6 +20,7 @@ from flows.cli.options import (
     data_option,
     json_option,
     limit_option,
+    refuse_options_before,
     settings_and_store,
     workspace_option,
 )
@@ -38,7 +39,6 @@ _OTHERS: Final = frozenset({FOLDER_VARIABLE, VARIABLE, "LOOKFIRST_DATA"})
 _KINDS: Final = 12
 """Kinds of dead letters on the page (count)."""
 _PAIRS: Final = 50
-_TYPED: Final = click.core.ParameterSource.COMMANDLINE
 
 
 @click.group(invoke_without_command=True)
@@ -79,7 +79,8 @@ def twins_command(context: click.Context, data: Path, workspace: str | None, lim
     Tasks of one workspace whose titles share three quarters of their content words, unless they name different
     identifiers, amounts, days or numbers. Nothing is merged or changed; finding some is no fault.
     """
-    _refuse_options_before(context)
+    if context.parent:
+        refuse_options_before(context.parent, "twins")
     store = settings_and_store(data)[1]
     with steps() as progress:
         found = find_twins(store, workspace, limit, progress)
@@ -93,16 +94,6 @@ def twins_command(context: click.Context, data: Path, workspace: str | None, lim
     if found.left_out:
         more = "more than " if found.more else ""
         say(f"Left out here: {more}{found.left_out:,} pairs; raise --limit to see them.")
-
-
-def _refuse_options_before(context: click.Context) -> None:
-    """Between the two names an option would be taken for this command's, and is not."""
-    before = context.parent
-    typed = [each for each in before.params if before.get_parameter_source(each) is _TYPED] if before else []
-    if typed:
-        raise click.UsageError(
-            "Options of `doctor twins` stand behind it, like `doctor twins --data DIR`.", context
-        )
 
 
 def _twins(found: Twins) -> Table:

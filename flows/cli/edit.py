@@ -143,13 +143,13 @@ def _append(given: _Given, build: Callable[[Record, Found, Signature], PersonOpe
     by = _by(given.by)
     settings, store = settings_and_store(given.data)
     operations = DataFolder.at(given.data, settings).topic("operations")
-    reached = check_positions(store, operations)
+    reached = check_positions(store, operations)[0]
     task_id = find_task(store.record, given.task)
     emitted, end = _emitted(operations, reached, task_id)
     # Read after the topic: what is applied in between is in both, and counts once.
     task = found(task_id, store.record.changes([task_id])[task_id], emitted)
     operation = build(store.record, task, Signature(by, end))
-    offset = operations.append([outgoing(operation)])
+    offset = operations.append([outgoing(operation)]).offset
     applied = given.wait is not None and _applied(store.record, operations, offset, given.wait)
     if given.as_json:
         place = {"topic": operations.name, "offset": offset, "applied": applied}

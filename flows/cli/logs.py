@@ -18,21 +18,25 @@ _STDERR: Final = 2
 @contextmanager
 def logs_on_stderr() -> Iterator[None]:
     """Write warnings and worse to stderr meanwhile, in this process; `tell_more` adds what is merely informing."""
-    root = logging.getLogger()
+    root, library = logging.getLogger(), logging.getLogger("kafka")
     level, handler = root.level, _Stderr()
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
+    # Each of its attempts is a warning, where the run says in one sentence what came of them.
+    library.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
+        library.setLevel(logging.NOTSET)
         root.removeHandler(handler)
         root.setLevel(level)
 
 
 def tell_more() -> None:
-    """Log what is informing too, as `--debug` asks."""
+    """Log what is informing too, as `--debug` asks; never less, for then the Kafka library shows secrets."""
     logging.getLogger().setLevel(logging.INFO)
+    logging.getLogger("kafka").setLevel(logging.INFO)
 
 
 @contextmanager

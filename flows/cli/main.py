@@ -69,6 +69,7 @@ class Commands(click.Group):
 COMMANDS: Final[Mapping[str, str]] = {
     "bench": "flows.cli.bench:bench",
     "delete": "flows.cli.edit:delete_command",
+    "dev-broker": "flows.cli.dev_broker:dev_broker",
     "doctor": "flows.cli.doctor:doctor",
     "edit": "flows.cli.edit:edit_command",
     "events": "flows.cli.pages:events",
@@ -83,6 +84,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "settings": "flows.cli.settings:settings",
     "show": "flows.cli.show:show",
     "tasks": "flows.cli.pages:tasks",
+    "topics": "flows.cli.topics:topics",
+    "up": "flows.cli.up:up",
     "why": "flows.cli.why:why",
 }
 IMPORTS: Final[Mapping[str, str]] = {
@@ -105,7 +108,7 @@ def cli(context: click.Context, debug: bool) -> None:
     context.ensure_object(Global).debug = debug
     if debug:
         tell_more()
-    elif context.invoked_subcommand == "run":
+    elif context.invoked_subcommand in ("run", "up"):
         context.with_resource(panics_kept_back())
     _help_when_alone(context)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from connectors.health import Address, served
+from flows.cli.console import say
 from flows.data_folder import DataFolder
+from flows.health import health_pages
+from flows.vitals import Vitals
 from store import Store
 from store.schema import Settings, UsageError, load_settings
 
@@ -17,6 +21,8 @@ DATA: Final = Path("data")
 """The data folder when none is named: `./data`."""
 FOLDER_VARIABLE: Final = "LOOKFIRST_FOLDER"
 """Environment variable that names the data folder instead."""
+BROKERS_VARIABLE: Final = "LOOKFIRST_BROKERS"
+"""Environment variable that names the brokers instead."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Decorator = Callable[[_Command], _Command]
@@ -46,6 +52,52 @@ def data_option(command: _Command) -> _Command:
         callback=_folder,
         help="Folder with everything a run keeps.",
     )(command)
+
+
+def brokers_option(help_text: str, *, required: bool = False) -> Callable[[_Command], _Command]:
+    """`--brokers HOST:PORT,…`."""
+    return click.option(
+        "--brokers",
+        envvar=BROKERS_VARIABLE,
+        required=required,
+        metavar="HOST:PORT,…",
+        show_envvar=True,
+        help=help_text,
+    )
+
+
+def health_option(command: _Command) -> _Command:
+    """`--health [HOST:]PORT`."""
+    return click.option(
+        "--health",
+        metavar="[HOST:]PORT",
+        help="Serve /healthz, /readyz and /metrics meanwhile; on 127.0.0.1 if no host is named, port 0 is any.",
+    )(command)
+
+
+@contextmanager
+def shown_over_http(vitals: Callable[[], Vitals], health: str | None) -> Iterator[None]:
+    """Show over HTTP how a run is, where that was asked for."""
+    if health is None:
+        yield
+        return
+    with served(Address.parse(health), health_pages(vitals)) as address:
+        say(f"Health is at {address.url}/readyz, metrics at {address.url}/metrics.")
+        yield
+
+
+def refuse_options_before(context: click.Context, name: str) -> None:
+    """Between a command and its second word an option would be taken for the first one's, and do nothing."""
+    typed = [
+        each
+        for each in context.command.params
+        if context.get_parameter_source(each.name or "") is click.core.ParameterSource.COMMANDLINE
+    ]
+    if typed:
+        command = context.info_name
+        raise click.UsageError(
+            f"Options of `{command} {name}` stand behind it, like `{command} {name} --data DIR`."
+        )
 
 
 def json_option(help_text: str) -> Callable[[_Command], _Command]:

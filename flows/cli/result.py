@@ -27,7 +27,7 @@ class Result:
 
     tally: Tally
     seconds: float
-    dead_letters: Path
+    dead_letters: Path | str
     """Where dead letters are kept."""
     stopped: bool = False
     left: int | None = 0

@@ -3,39 +3,61 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic
 from typing import Final
 
 import click
 
-from connectors.health import Address, served
 from connectors.topic_file import TopicFile
 from flows.cli.console import cell, emit, page, say
 from flows.cli.lines import InputLines, opened
-from flows.cli.options import DATA, data_option, json_option
+from flows.cli.options import DATA, data_option, health_option, json_option, refuse_options_before, shown_over_http
 from flows.cli.pages import task_table
 from flows.cli.progress import progress
 from flows.cli.result import Result
 from flows.data_folder import DataFolder
-from flows.embedded import EmbeddedRun, stopped_by_signals
-from flows.health import health_pages
+from flows.embedded import EmbeddedRun
 from flows.judge.named import judge_named
 from flows.parse import read_event
+from flows.stopping import stopped_by_signals
 from store.record import Record
 from store.schema import Arrival, TaskRow, load_settings
 from store.schema.identity import decision_id
 from store.sql import IN_KEYS
 
+_ON_KAFKA: Final[Mapping[str, str]] = {"decide": "decide_command", "apply": "apply_command"}
 _TASKS: Final = 20
 """Tasks shown after a run (rows)."""
 _COUNTED: Final = 100_000
 """Messages of the events topic that are gone through after a stop, to say how many are left (count)."""
 
 
-@click.command()
+class _Run(click.Group):
+    """The flows on Kafka are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_ON_KAFKA)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from flows.cli import run_kafka
+
+        name = _ON_KAFKA.get(cmd_name)
+        return getattr(run_kafka, name) if name else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _ON_KAFKA and not args[0].startswith("-"):
+            raise click.UsageError(
+                f"`run` has no flow {args[0]!r}; on Kafka it has {' and '.join(_ON_KAFKA)}.", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Run, invoke_without_command=True)
 @data_option
 @click.option(
     "--from",
@@ -44,23 +66,30 @@ _COUNTED: Final = 100_000
     help="Events to add first: JSON lines of a file, or of stdin as they come.",
 )
 @click.option("--paced", is_flag=True, help="Each event only when all before it can be searched: repeatable.")
-@click.option(
-    "--health",
-    metavar="[HOST:]PORT",
-    help="Serve /healthz, /readyz and /metrics meanwhile; on 127.0.0.1 if no host is named, port 0 is any.",
-)
+@health_option
 @json_option("One JSON object with the counts instead.")
-def run(data: Path, source: str | None, paced: bool, health: str | None, as_json: bool) -> None:
+@click.pass_context
+def run(
+    context: click.Context, data: Path, source: str | None, paced: bool, health: str | None, as_json: bool
+) -> None:
     """Decide and apply events until none is waiting.
 
     Then show what became of them, in counts that add up, and the newest tasks.
     Without --from it goes on with what an earlier run left. Ctrl-C and SIGTERM stop it in order, with exit code
     0: what is not decided by then is left for the next run. A second one ends it at once.
+
+    On Kafka the flows are processes of their own: `run decide` and `run apply`.
     """
+    if context.invoked_subcommand is not None:
+        refuse_options_before(context, context.invoked_subcommand)
+        return
     settings = load_settings()
     folder = DataFolder.at(data, settings)
     embedded = EmbeddedRun(folder, settings, judge_named(settings), paced)
-    with _shown(embedded, health), opened(source) if source is not None else nullcontext() as lines:
+    with (
+        shown_over_http(embedded.vitals, health),
+        opened(source) if source is not None else nullcontext() as lines,
+    ):
         began = monotonic()
         with stopped_by_signals(embedded), progress(embedded) as watcher:
             tally = embedded.run(lines or (), watcher)
@@ -79,17 +108,6 @@ def run(data: Path, source: str | None, paced: bool, health: str | None, as_json
     else:
         _print(result, record, data)
     _explain(result, lines)
-
-
-@contextmanager
-def _shown(embedded: EmbeddedRun, health: str | None) -> Iterator[None]:
-    """Show over HTTP how the run is, where that was asked for."""
-    if health is None:
-        yield
-        return
-    with served(Address.parse(health), health_pages(embedded.vitals)) as address:
-        say(f"Health is at {address.url}/readyz, metrics at {address.url}/metrics.")
-        yield
 
 
 def _print(result: Result, record: Record, data: Path) -> None:

@@ -14,7 +14,7 @@ from store.schema.decision import (
     SessionOperation,
     parse_message,
 )
-from store.schema.event import Arrival, Coordinates, Event, Participant, parse_event
+from store.schema.event import Arrival, Coordinates, Event, Participant, TextCut, parse_event
 from store.schema.failure import (
     ClassifiedFailure,
     FailureClass,
@@ -111,6 +111,7 @@ __all__ = [
     "SummarySlice",
     "TaskRow",
     "TaskState",
+    "TextCut",
     "TopicError",
     "Update",
     "UsageError",

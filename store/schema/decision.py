@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from store.schema.base import FORMAT, FormatVersion, Frozen
-from store.schema.event import Arrival, Coordinates, Event, problems
+from store.schema.event import Arrival, Coordinates, Event, TextCut, problems
 from store.schema.failure import ClassifiedFailure, FailureClass
 from store.schema.identity import decision_id
 from store.schema.operation import (
@@ -176,3 +176,7 @@ class DeadLetter(Frozen):
     """Where the producer read it, such as `export.jsonl:12`."""
     raw: str
     """The message as it was read; bytes that are not UTF-8 are escaped."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Its headers, for some of them are part of the event; without the one `origin` is from."""
+    cut: TextCut | None = None
+    """The message is not all here, and what is left out of `raw`: it can only be read again where it stands."""

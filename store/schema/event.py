@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 from math import isinf
-from typing import Annotated, Any, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
 from store.schema.base import FORMAT, FormatVersion, Frozen, UtcTime, clean, to_utc
+from store.schema.cloud_event import refuse_unread_formats, unwrap
 from store.schema.failure import ClassifiedFailure, FailureClass
 from store.schema.identity import event_uid, person_id, stream_key
 
@@ -22,6 +25,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=2_000)]
 _WRITTEN_DATE = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]")
 
 _DEFAULT_WORKSPACE = "default"
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _TOLD = {"timezone_aware": "has no timezone; write it like 2024-05-01T09:30:00+02:00, or import it with --zone"}
 """Problems in our words, where the library's leave the remedy to guess."""
 
@@ -118,6 +122,19 @@ class Coordinates(Frozen):
     offset: int = Field(ge=0)
 
 
+class TextCut(Frozen):
+    """What was left out of a text that was too long to travel; the whole stands where it was read."""
+
+    characters: int
+    """Of the whole text, as are `bytes` (UTF-8) and `sha256` (hexadecimal, of those bytes)."""
+    bytes: int
+    sha256: str
+    head: int
+    """Characters kept of its beginning; all of them when only what stands beside the text was cut."""
+    tail: int
+    """Characters kept of its end. Between the two a line says how many are left out."""
+
+
 class Arrival(Frozen):
     """An event with when and where it arrived: all that later steps may know of its order."""
 
@@ -126,6 +143,12 @@ class Arrival(Frozen):
     coordinates: Coordinates
     unkeyed: bool = False
     """The message carried no key, or another one: its order is by arrival only."""
+    cut: TextCut | None = None
+    """The event is not all here, and what is left out of its text; never part of its identity."""
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        # Recovery state is pickled, and what was written before there was a cut is read as it was.
+        super().__setstate__({**state, "__dict__": {"cut": None, **state["__dict__"]}})
 
     @property
     def seq(self) -> int:
@@ -143,11 +166,39 @@ class Arrival(Frozen):
         return self.event.at - self.arrived > POSTDATED_AFTER
 
 
-def parse_event(raw: str | bytes) -> Event:
-    """Read one event from JSON.
+def parse_event(raw: str | bytes, headers: Mapping[str, str] = _NO_HEADERS) -> Event:
+    """Read one event from JSON, plain or in a CloudEvent (`store.schema.cloud_event`).
 
-    Raises ClassifiedFailure (content) with one sentence that says what is wrong with it.
+    `headers` are those of its message. Raises ClassifiedFailure (content) with one sentence that says what is
+    wrong with it.
     """
+    value, is_wrapped = _object_of(raw, headers)
+    try:
+        return Event.model_validate(_shaped(value))
+    except ValidationError as error:
+        what = "no event in the CloudEvent" if is_wrapped else "not an event"
+        raise _content(f"{what}: {problems(error)}") from error
+
+
+def key_of(raw: str, headers: Mapping[str, str] = _NO_HEADERS) -> str | None:
+    """The stream an event belongs to, without reading all of it; None when it names no thread."""
+    try:
+        value, _ = _object_of(raw, headers)
+    except ClassifiedFailure:
+        return None
+    workspace, thread = value.get("workspace", _DEFAULT_WORKSPACE), value.get("thread")
+    return stream_key(workspace, thread) if isinstance(workspace, str) and isinstance(thread, str) else None
+
+
+def _object_of(raw: str | bytes, headers: Mapping[str, str]) -> tuple[dict[str, Any], bool]:
+    """The JSON object an event is made of, and whether it came in a CloudEvent."""
+    refuse_unread_formats(headers)
+    value = _read_object(raw)
+    unwrapped = unwrap(value, headers, _read_object)
+    return (value, False) if unwrapped is None else (unwrapped, True)
+
+
+def _read_object(raw: str | bytes) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8") if isinstance(raw, bytes) else raw
         value = clean(json.loads(text, parse_constant=_refuse_constant, parse_float=_finite))
@@ -155,22 +206,7 @@ def parse_event(raw: str | bytes) -> Event:
         raise _content(f"not JSON: {error}") from error
     if not isinstance(value, dict):
         raise _content(f"not a JSON object but {type(value).__name__}")
-    try:
-        return Event.model_validate(_shaped(value))
-    except ValidationError as error:
-        raise _content("not an event: " + problems(error)) from error
-
-
-def key_of(raw: str) -> str | None:
-    """The stream an event belongs to, without reading all of it; None when it names no thread."""
-    try:
-        value = clean(json.loads(raw))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
-        return None
-    workspace, thread = value.get("workspace", _DEFAULT_WORKSPACE), value.get("thread")
-    return stream_key(workspace, thread) if isinstance(workspace, str) and isinstance(thread, str) else None
+    return value
 
 
 def _shaped(value: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ start, and passed on as a value.
 from __future__ import annotations
 
 import re
+from typing import Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from store.schema.base import Frozen
@@ -36,7 +37,9 @@ class EmbedderSpec(Frozen):
 class Settings(BaseSettings):
     """The effective settings of one process."""
 
-    model_config = SettingsConfigDict(env_prefix="LOOKFIRST_", frozen=True, extra="ignore", allow_inf_nan=False)
+    model_config = SettingsConfigDict(
+        env_prefix="LOOKFIRST_", frozen=True, extra="ignore", allow_inf_nan=False, hide_input_in_errors=True
+    )
 
     topic_prefix: str = Field(
         "lookfirst", pattern=r"^[\w-][\w.-]*$", description="prefix of the topic names (text)"
@@ -127,6 +130,50 @@ class Settings(BaseSettings):
     versions_for: float = Field(600.0, ge=0, description="time old versions of a table stay readable (s)")
     fragments: int = Field(48, ge=2, description="commits of a table that start its compaction (count)")
 
+    kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="how brokers are talked to: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL (name)"
+    )
+    kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
+        "PLAIN", description="of SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER (name)"
+    )
+    kafka_user: str = Field("", description="user of PLAIN and SCRAM (name)")
+    kafka_password: SecretStr | None = Field(None, description="password of PLAIN and SCRAM (secret)")
+    kafka_password_file: str = Field("", description="file with that password instead (path)")
+    kafka_token_file: str = Field("", description="file with the token of OAUTHBEARER, read anew each time (path)")
+    kafka_token_provider: str = Field(
+        "",
+        pattern=r"^([\w.]+:\w+)?$",
+        description="what makes tokens instead: module:factory of a token provider of kafka-python (name)",
+    )
+    kafka_ca_file: str = Field("", description="certificates that SSL trusts, PEM; empty is the system's (path)")
+    kafka_cert_file: str = Field("", description="own certificate of SSL, PEM (path)")
+    kafka_key_file: str = Field("", description="key of that certificate, PEM (path)")
+    kafka_key_password: SecretStr | None = Field(None, description="password of that key (secret)")
+    kafka_compression: Literal["none", "gzip", "lz4", "zstd"] = Field(
+        "lz4", description="of what is produced: none, gzip, lz4 or zstd (name)"
+    )
+    kafka_answer: float = Field(30.0, ge=1, description="wait for an answer of the brokers (s)")
+    kafka_delivery: float = Field(
+        120.0, ge=2, description="wait until what was produced is on all replicas, else the process ends (s)"
+    )
+    message_kilobytes: int = Field(
+        900, ge=100, description="longest event that travels on Kafka whole; of others head and tail (kilobytes)"
+    )
+    operation_megabytes: int = Field(
+        8, ge=1, description="largest message of the topics of operations and dead letters on Kafka (megabytes)"
+    )
+    kafka_fetch_megabytes: float = Field(1.0, gt=0, description="read ahead of a partition (megabytes)")
+    takeup: int = Field(
+        10_000, ge=1, description="operations beyond the record that decide takes up when it starts (messages)"
+    )
+    backfill_ahead: int = Field(
+        1_000, ge=1, description="undecided messages beyond which a backfill waits for live traffic (messages)"
+    )
+    restart_first: float = Field(
+        1.0, gt=0, description="first pause before a set is restarted, doubled each time (s)"
+    )
+    restart_longest: float = Field(60.0, gt=0, description="longest pause before a set is restarted (s)")
+
     @property
     def embedding(self) -> EmbedderSpec | None:
         """The embedder that is asked for; None when nothing is to be embedded."""
@@ -149,6 +196,17 @@ class Settings(BaseSettings):
                 "OPENAI_API_KEY"
             )
         return url
+
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Settings:
+        if "SASL" not in self.kafka_security:
+            return self
+        if self.kafka_mechanism == "OAUTHBEARER":
+            if not (self.kafka_token_file or self.kafka_token_provider):
+                raise ValueError("OAUTHBEARER needs kafka_token_file or kafka_token_provider")
+        elif not (self.kafka_user and (self.kafka_password or self.kafka_password_file)):
+            raise ValueError(f"{self.kafka_mechanism} needs kafka_user, and kafka_password or kafka_password_file")
+        return self
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> Settings:
