@@ -17,6 +17,9 @@ from store.schema import STORE_FORMAT, EmbedderSpec, Settings, StoreError
 
 _RECOVERY_PARTITIONS = 4
 
+ON_BROKERS = ".kafka"
+"""Ending of the recovery folder of a flow whose topics are on brokers."""
+
 _CAUSE = re.compile(r'Some\("([^"]+)"\)')
 
 
@@ -43,6 +46,11 @@ class DataFolder:
     def roles(self) -> Path:
         """What the processes that share the folder hold, one folder each: `apply`, `decide-0`, …"""
         return self.recovery / "roles"
+
+    @property
+    def is_on_brokers(self) -> bool:
+        """Whether the store is filled from topics on brokers, so that there are none here."""
+        return (self.recovery / f"apply{ON_BROKERS}").is_dir()
 
     @property
     def is_used(self) -> bool:

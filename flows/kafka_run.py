@@ -19,7 +19,7 @@ from connectors.kafka_client import Brokers
 from connectors.kafka_topic import KafkaTopic
 from connectors.lock import exclusive, shared
 from connectors.topic_file import utc_now
-from flows.data_folder import DataFolder
+from flows.data_folder import ON_BROKERS, DataFolder
 from flows.tally import Tally, Watcher
 from flows.taps import Signals
 from flows.travel import travelling
@@ -141,7 +141,7 @@ class KafkaRun:
     def engine(self, name: str, flow: Dataflow, member: Member) -> None:
         """Run a flow to its end, alone or with the other processes of its set."""
         epoch = timedelta(seconds=self.settings.epoch)
-        config = self.folder.recovery_config(f"{name}.kafka")
+        config = self.folder.recovery_config(f"{name}{ON_BROKERS}")
         if member.count == 1:
             run_main(flow, epoch_interval=epoch, recovery_config=config)
         else:

@@ -92,7 +92,12 @@ class Folder:
     @property
     def is_done(self) -> bool:
         """Whether all events are produced, and about as many are decided."""
-        return not self.lines and self.site.written() >= len(self._produced) + self._edits
+        return not self.lines and self.site.written() >= self._expected
+
+    @property
+    def _expected(self) -> int:
+        """Messages on the operations topic when all that was produced is decided (count)."""
+        return len(self._produced) + self._edits
 
     @property
     def processes(self) -> list[Process]:
@@ -252,7 +257,8 @@ class Folder:
 
         def ripe() -> bool:
             enough = had + (more if monotonic() < patient_until else 1)
-            return (self.is_done or self.site.written() >= enough) and not self.site.suspects()
+            # What was just produced may all have been decided before.
+            return self.site.written() >= min(enough, self._expected) and not self.site.suspects()
 
         running = self.processes
         if not wait_until(ripe, running):

@@ -6,8 +6,11 @@ import json
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ import pytest
 from rich.console import Console
 
 from connectors.dev_broker import DevBroker
+from connectors.kafka_flow import KafkaPlace, KafkaSource, Reading
+from connectors.topic_flow import Room
 from flows.apply_run import ApplyRun
 from flows.data_folder import DataFolder
 from store.schema import parse_event
@@ -77,6 +82,11 @@ def complete(site: Site) -> None:
     operations = site.topic("operations")
     settings = operations.brokers.settings.model_copy(update={"topic_prefix": site.prefix})
     ApplyRun(DataFolder.at(site.path, settings), settings, operations.brokers, print, until_end=True).run()
+
+
+def marks_of(site: Site) -> list[Path]:
+    """The files in which the processes say what they judge."""
+    return sorted((site.path / "recovery" / "marks").glob("decide-*.json"))
 
 
 def soak(path: Path, brokers: str, **named: Any) -> list[str]:
@@ -252,6 +262,7 @@ def test_an_event_that_kills_a_process_of_a_set_is_found(site: Site, cap: int) -
     # Few at once and long waves: while one has to be alone the other process has always something under way.
     variables |= {"LOOKFIRST_INFLIGHT": "4", **QUICK}
     deaths = 0
+    left: list[list[str]] = []
     while True:
         processes = site.decide(2, "--until-end", **variables)
         for process in processes:
@@ -261,7 +272,8 @@ def test_an_event_that_kills_a_process_of_a_set_is_found(site: Site, cap: int) -
             break
         assert codes in ({KILLED, FAULT}, {KILLED}), [process.said for process in processes]
         deaths += 1
-        assert deaths <= 1 + cap, "it is not found"
+        left.append([file.read_text(encoding="utf-8") for file in marks_of(site)])
+        assert deaths <= 1 + cap, f"it is not found: {left}"
     drained([apply])
     audit, faults = checked(site)
     assert ((parse_event(deadly).uid,), 119) == (audit.parked, audit.decided)
@@ -273,15 +285,15 @@ def test_an_event_that_kills_a_process_of_a_set_is_found(site: Site, cap: int) -
 @pytest.mark.promise("Q5")
 def test_random_kills_of_a_set_park_nobody(site: Site) -> None:
     """A cap of one crash, many judgments under way in two processes, one of them killed again and again."""
-    site.produce(made(200))
-    variables = {"LOOKFIRST_JUDGE": "tests.judges:poison", "LOOKFIRST_RETRY_CAP": "1", "LOOKFIRST_INFLIGHT": "8"}
+    site.produce(made(400))
+    variables = {"LOOKFIRST_JUDGE": "tests.judges:poison", "LOOKFIRST_RETRY_CAP": "1", "LOOKFIRST_INFLIGHT": "4"}
     apply = site.apply(**QUICK)
     for kills in range(3):
         had = site.written()
         processes = site.decide(2, **variables, **QUICK)
         # Not while one is judged alone: it would rightly be charged.
         assert wait_until(lambda had=had: site.written() > had and not site.suspects(), [apply, *processes])
-        assert site.written() < 200, f"done after {kills} kills"
+        assert site.written() < 400, f"done after {kills} kills"
         processes[kills % 2].kill()
         processes[1 - kills % 2].fell()
     for process in site.decide(2, "--until-end", **variables, **QUICK):
@@ -332,8 +344,7 @@ def test_a_set_whose_supervisor_is_killed_ends_in_order(site: Site) -> None:
     while not all(map(is_gone, started.values())):
         assert time.monotonic() < deadline, "they run on"
         time.sleep(0.05)
-    marks = [json.loads(file.read_bytes()) for file in (site.path / "recovery" / "marks").glob("decide-*.json")]
-    assert [True, True] == [each["ended"] for each in marks]
+    assert [True, True] == [json.loads(file.read_bytes())["ended"] for file in marks_of(site)]
     counts = site.finish(2, **EVENT_ONLY, **QUICK)
     assert 0 == sum(each["already_decided"] for each in counts[:-1])
     audit, faults = checked(site)
@@ -358,3 +369,61 @@ def test_a_set_that_cannot_be_meant_is_not_started_again(site: Site) -> None:
     assert FAULT == supervisor.code, supervisor.said
     assert "cannot run, as it says above" in supervisor.said
     assert "started again" not in supervisor.said
+
+
+@dataclass
+class Follower:
+    """A tap with room for everything that ends when all is read, and whoever is told how far a source is."""
+
+    joined: threading.Event = field(default_factory=threading.Event)
+    at: int = 0
+
+    def room(self) -> Room:
+        return Room(1 << 20)
+
+    def ended(self, *, drained: bool) -> bool:
+        return drained
+
+    def begins(self, partition: int, offset: int) -> None:
+        self.at = offset
+
+    def read(self, partition: int, count: int, offset: int) -> None:
+        self.at = offset
+
+    def recorded(self, partition: int, offset: int) -> None:
+        self.at = offset
+
+
+def read_all(source: KafkaSource, resumed: KafkaPlace | None = None) -> tuple[list[int], KafkaPlace]:
+    """Offsets of what a source hands over until it ends, and the place it then records."""
+    part = source.build_part("flow.events", "0", resumed)
+    found: list[int] = []
+    deadline = time.monotonic() + 60
+    try:
+        with suppress(StopIteration):
+            while time.monotonic() < deadline:
+                found += [incoming.offset for incoming in part.next_batch()]
+        return found, part.snapshot()
+    finally:
+        part.close()
+
+
+@pytest.mark.promise("T5")
+def test_what_comes_behind_the_end_is_left_for_the_next_run(tmp_path: Path, brokers: str) -> None:
+    """A source with an end reads up to it, though more lies there by then, and the next one goes on from there."""
+    with Site.at(tmp_path / "data", brokers, partitions=1) as site:
+        site.produce(made(10))
+        topic, follower = site.topic("events"), Follower()
+        first, place = read_all(KafkaSource(Reading(topic, 256, until={0: 6}), follower, follower))
+        assert (list(range(6)), 6) == (first, place.offset)
+        second, place = read_all(KafkaSource(Reading(topic, 256), follower, follower), place)
+        assert (list(range(6, 10)), 10) == (second, place.offset)
+
+
+def test_a_source_that_is_to_begin_at_nothing_does(tmp_path: Path, brokers: str) -> None:
+    """Of the place in the state and the one that is needed the smaller counts, also when that is 0."""
+    with Site.at(tmp_path / "data", brokers, partitions=1) as site:
+        site.produce(made(5))
+        topic, follower = site.topic("events"), Follower()
+        source = KafkaSource(Reading(topic, 256, start={0: 0}), follower, follower)
+        assert (list(range(5)), 5) == (read_all(source, KafkaPlace(topic.id, 3))[0], follower.at)

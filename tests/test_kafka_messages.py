@@ -22,6 +22,7 @@ from connectors.message import Outgoing
 from flows.apply_run import ApplyRun
 from flows.data_folder import DataFolder
 from flows.decide_run import DecideRun
+from flows.doctor import examine
 from flows.judge.named import judge_named
 from flows.tally import Tally
 from store.schema import Coordinates, DeadLetter, Settings, StoreError, TopicError
@@ -288,6 +289,16 @@ def test_events_read_again_ask_no_judge(tmp_path: Path, brokers: str, monkeypatc
     with applying(place):
         tally = place.decide()
     assert ([], 0, 40) == (asked, tally.decided, tally.repeated)
+
+
+def test_doctor_looks_at_a_store_on_kafka(place: Place) -> None:
+    """Nothing is wrong with a folder whose topics are on brokers; that they were not looked at is noted."""
+    sent(place, *((f"default/t{number}".encode(), line(number).encode(), []) for number in range(5)))
+    place.decide()
+    place.apply()
+    report = examine(place.folder, place.settings)
+    assert [] == [check.said for check in report.checks if check.state == "wrong"]
+    assert ["note"] == [check.state for check in report.checks if check.name == "positions"]
 
 
 def test_what_is_not_there_is_one_sentence(tmp_path: Path, brokers: str) -> None:

@@ -16,6 +16,7 @@ from flows.cli.console import cell, emit, moment, page, say, table
 from flows.cli.find import short_id
 from flows.cli.maintain import size
 from flows.cli.options import (
+    BROKERS_VARIABLE,
     FOLDER_VARIABLE,
     data_option,
     json_option,
@@ -34,7 +35,9 @@ from store.schema import load_settings
 from store.schema.failpoint import VARIABLE
 
 _STYLES: Final[Mapping[State, str]] = {"ok": "green", "note": "yellow", "wrong": "bold red"}
-_OTHERS: Final = frozenset({FOLDER_VARIABLE, VARIABLE, "LOOKFIRST_DATA"})
+_OTHERS: Final = frozenset(
+    {FOLDER_VARIABLE, BROKERS_VARIABLE, VARIABLE, "LOOKFIRST_DATA", "LOOKFIRST_TEST_BROKERS"}
+)
 """Variables of ours that are no settings."""
 _KINDS: Final = 12
 """Kinds of dead letters on the page (count)."""
