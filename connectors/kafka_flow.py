@@ -30,6 +30,8 @@ from store.schema.failpoint import reach
 BAD_CHECKSUM: Final = "its batch fails the checksum: it was damaged where it is kept"
 
 _IDLE: Final = timedelta(milliseconds=20)
+_END: Final = 5_000
+"""Wait for the end of a partition (ms)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ class _KafkaReader(StatefulSourcePartition[Incoming, KafkaPlace]):
         self._tap = tap
         self._reached = reached
         self._turns = turns
-        self._until = _of(reading.until, partition)
+        until = _of(reading.until, partition)
+        self._until = None if until is None else max(begin, until)
         self._rest: deque[Incoming] = deque()
         """Read from the brokers and not handed over."""
         self._consumer = self._assigned(begin, check_crcs=True)
@@ -143,7 +146,7 @@ class _KafkaReader(StatefulSourcePartition[Incoming, KafkaPlace]):
         if found:
             self._reached.read(self._place.partition, len(found), self._at)
         self._idle = not found
-        if self._idle and self._tap.ended(drained=self._is_drained):
+        if self._idle and self._has_ended():
             raise StopIteration
         return found
 
@@ -167,13 +170,31 @@ class _KafkaReader(StatefulSourcePartition[Incoming, KafkaPlace]):
         """Offset of the next message to hand over.
 
         The position of the consumer, and not what follows the last message: that may be a marker of a transaction,
-        and never come.
+        and never come. What lies beyond the end may have been polled, and is left for the next run.
         """
         if self._rest:
             return self._rest[0].offset
         position: int | None = self._consumer.position(self._place, timeout_ms=0)
         assert position is not None  # noqa: S101  it was set when the consumer was made
-        return position
+        return position if self._until is None else min(position, self._until)
+
+    def _has_ended(self) -> bool:
+        if self._tap.ended(drained=False):
+            return True
+        if not (self._is_drained and self._tap.ended(drained=True)):
+            return False
+        if self._until is None:
+            # What is known of the end is as old as the last answer: whoever ends because all is read asks once.
+            self._until = self._end_now()
+        return self._at >= self._until
+
+    def _end_now(self) -> int:
+        try:
+            found: int = self._consumer.end_offsets([self._place], timeout_ms=_END)[self._place]
+        except (KafkaError, OSError):
+            # Nobody answers: the rest is for the next run.
+            return self._at
+        return max(self._at, found)
 
     @property
     def _is_drained(self) -> bool:
