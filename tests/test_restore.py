@@ -111,7 +111,9 @@ def test_two_swapped_stores_are_refused_and_unharmed(tmp_path: Path) -> None:
         topic = data / "topics" / "lookfirst.operations.jsonl"
         with pytest.raises(StoreError) as refused:
             run(data, 99)
-        assert f"with id {filled_from}, but the id of {topic} is {found}: put the right" in str(refused.value)
+        assert f"with id {filled_from}, but the id of the topic file {topic} is {found}: put the right" in str(
+            refused.value
+        )
     _swap(one / "store", other / "store")
     assert before == (contents(one), contents(other))
     assert [0, 0] == [run(data).tally.repeated for data in (one, other)]
