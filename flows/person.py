@@ -53,7 +53,7 @@ class Signature:
 
     by: str
     end: int
-    """Offset after the last message."""
+    """Offset after the last message; of several partitions their sum, which each message moves on, too."""
 
 
 @dataclass(frozen=True, slots=True)

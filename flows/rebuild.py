@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from connectors.disk import swap
 from connectors.lock import exclusive
-from connectors.topic_file import TopicFile
+from connectors.topic import Topic
 from flows.apply import record_positions
 from flows.data_folder import DataFolder, check_positions
 from flows.maintain import writer_of
 from flows.parse import read_operation
 from flows.steps import Progress, no_progress
+from flows.topics import topics_of
 from store import Store, open_store
 from store.derive import Applied
 from store.schema import Position, Settings, StoreError
@@ -76,21 +78,23 @@ def rebuild_memory(folder: DataFolder, settings: Settings, progress: Progress = 
     return len(found)
 
 
-def rebuild_store(folder: DataFolder, settings: Settings, progress: Progress = no_progress) -> RebuiltStore:
+def rebuild_store(
+    folder: DataFolder, settings: Settings, progress: Progress = no_progress, brokers: str | None = None
+) -> RebuiltStore:
     """Apply the whole operations topic to a new store, beside the old one, and put it in its place.
 
-    The old store is removed last: an interruption leaves the old or the new one, whole, and a folder that the next
-    rebuild removes. Raises StoreError when a run is using the folder, when there is no operations topic, and when
-    the old store has applied more than the topic holds, or another topic.
+    The topic is the one on `brokers`, or without any that of the folder. The old store is removed last: an
+    interruption leaves the old or the new one, whole, and a folder that the next rebuild removes. Raises
+    StoreError when a run is using the folder, when the topic is not there or not whole, and when the old store has
+    applied more than the topic holds, or another topic; TopicError when the brokers do not have it.
     """
-    topic_path = folder.path / "topics" / f"{folder.prefix}.operations.jsonl"
-    if not topic_path.is_file():
-        raise StoreError(
-            f"There is no operations topic {topic_path} to rebuild the store from; put it back first."
-        )
+    if brokers is None:
+        _check_there(folder)
     path, making = _store_path(folder), folder.path / REBUILDING
-    with exclusive(folder.recovery):
-        operations = folder.topic("operations")
+    with ExitStack() as held:
+        operations = held.enter_context(topics_of(folder, settings, brokers))("operations")
+        _check_whole(operations)
+        held.enter_context(exclusive(folder.recovery))
         _check_old(path, operations)
         shutil.rmtree(making, ignore_errors=True)
         rebuilt = _fill(making, operations, settings, progress)
@@ -103,13 +107,15 @@ def rebuild_store(folder: DataFolder, settings: Settings, progress: Progress = n
     return rebuilt
 
 
-def _fill(path: Path, operations: TopicFile, settings: Settings, progress: Progress) -> RebuiltStore:
+def _fill(path: Path, operations: Topic, settings: Settings, progress: Progress) -> RebuiltStore:
     store = open_store(path, create=True)
     writer = writer_of(store, settings)
-    end = operations.end().offset
+    ends = operations.ends()
+    messages, total = 0, sum(ends.values())
     unreadable = dropped = 0
-    for found in operations.batches(end=end, at_once=_MESSAGES):
-        progress("messages", found[0].offset, end)
+    for found in operations.walk(end=ends, at_once=_MESSAGES):
+        progress("messages", messages, total)
+        messages += len(found)
         read = [read_operation(incoming) for incoming in found]
         applied = [each for each in read if isinstance(each, Applied)]
         report = writer.commit(applied, record_positions(read, operations.name, operations.id))
@@ -117,9 +123,31 @@ def _fill(path: Path, operations: TopicFile, settings: Settings, progress: Progr
         dropped += report.dropped
         writer.follow()
         writer.upkeep.maintain()
-    progress("messages", end, end)
+    progress("messages", total, total)
     writer.upkeep.optimize_all()
-    return RebuiltStore(end, unreadable, dropped, store.record.count("tasks"), store.record.count("events"))
+    return RebuiltStore(messages, unreadable, dropped, store.record.count("tasks"), store.record.count("events"))
+
+
+def _check_there(folder: DataFolder) -> None:
+    """Refuse to make a topic in a folder that has none."""
+    path = folder.path / "topics" / f"{folder.prefix}.operations.jsonl"
+    if path.is_file():
+        return
+    if folder.is_on_brokers:
+        raise StoreError(
+            f"The store in {folder.path} is filled from a topic on brokers; name them with --brokers."
+        )
+    raise StoreError(f"There is no operations topic {path} to rebuild the store from; put it back first.")
+
+
+def _check_whole(operations: Topic) -> None:
+    """Refuse a topic of which a part was not kept: what it said of the rows is nowhere else."""
+    for partition, first in operations.starts().items():
+        if first > 0:
+            raise StoreError(
+                f"Partition {partition} of the {operations.where} begins at offset {first} and no longer at 0: a "
+                "store made from it would lack what is gone; keep the old one, or put the whole topic back."
+            )
 
 
 def _store_path(folder: DataFolder) -> Path:
@@ -168,7 +196,7 @@ def _drop_memory(path: Path) -> None:
     shutil.rmtree(dropped)
 
 
-def _check_old(path: Path, operations: TopicFile) -> None:
+def _check_old(path: Path, operations: Topic) -> None:
     """Refuse to replace a store by less than it holds; one that cannot be read is no reason."""
     if not path.is_dir():
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -355,11 +354,3 @@ def is_gone(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return True
     return stat.rpartition(")")[2].split()[0] == "Z"
-
-
-def chunks(lines: Sequence[str], size: int) -> Iterator[list[str]]:
-    """The lines in pieces."""
-    for begin in itertools.count(0, size):
-        if begin >= len(lines):
-            return
-        yield list(lines[begin : begin + size])

@@ -14,18 +14,20 @@ from typing import Any, Final, TypeVar, get_args
 
 import click
 
-from connectors.topic_file import TopicFile
+from connectors.topic import Offsets, Topic
 from flows.cli.console import emit, fields, page, say
 from flows.cli.find import find_task
-from flows.cli.options import DATA, data_option, json_option, settings_and_store
+from flows.cli.options import DATA, brokers_option, data_option, json_option, settings_and_store
 from flows.cli.pages import labels
 from flows.data_folder import DataFolder, check_positions
 from flows.parse import outgoing, read_operation
 from flows.person import Found, Signature, Wishes, delete, edit, found, person_named, restore
+from flows.topics import topics_of
 from store.derive import Applied, derive
 from store.record import Record
 from store.schema import (
     Change,
+    Coordinates,
     Edit,
     PersonOperation,
     PersonRow,
@@ -54,6 +56,7 @@ class _Given:
 
     task: str
     data: Path
+    brokers: str | None
     by: str | None
     wait: float | None
     as_json: bool
@@ -69,6 +72,7 @@ def _person_command(command: _Command) -> _Command:
             help="Wait until it can be read in the record, this long at most.",
         ),
         click.option("--by", metavar="NAME", help="Who does it; your login name unless given."),
+        brokers_option("Append to the operations topic on these brokers instead of the one in the folder."),
         data_option,
         click.argument("task", metavar="ROW"),
     ):
@@ -142,21 +146,22 @@ def _append(given: _Given, build: Callable[[Record, Found, Signature], PersonOpe
     """Find the task, build the operation, append it and say what will happen."""
     by = _by(given.by)
     settings, store = settings_and_store(given.data)
-    operations = DataFolder.at(given.data, settings).topic("operations")
-    reached = check_positions(store, operations)[0]
-    task_id = find_task(store.record, given.task)
-    emitted, end = _emitted(operations, reached, task_id)
-    # Read after the topic: what is applied in between is in both, and counts once.
-    task = found(task_id, store.record.changes([task_id])[task_id], emitted)
-    operation = build(store.record, task, Signature(by, end))
-    offset = operations.append([outgoing(operation)]).offset
-    applied = given.wait is not None and _applied(store.record, operations, offset, given.wait)
+    with topics_of(DataFolder.at(given.data, settings), settings, given.brokers) as opened:
+        operations = opened("operations")
+        reached = check_positions(store, operations)
+        task_id = find_task(store.record, given.task)
+        emitted, end = _emitted(operations, reached, task_id)
+        # Read after the topic: what is applied in between is in both, and counts once.
+        task = found(task_id, store.record.changes([task_id])[task_id], emitted)
+        operation = build(store.record, task, Signature(by, end))
+        place = operations.append([outgoing(operation)])
+    applied = given.wait is not None and _applied(store.record, place, given.wait)
     if given.as_json:
-        place = {"topic": operations.name, "offset": offset, "applied": applied}
-        emit(json.dumps({"operation": operation.model_dump(mode="json"), **place}, ensure_ascii=False))
+        stands = {"topic": place.topic, "partition": place.partition, "offset": place.offset, "applied": applied}
+        emit(json.dumps({"operation": operation.model_dump(mode="json"), **stands}, ensure_ascii=False))
     else:
         page().print(fields(_told(store.record, operation, task.row)))
-    run = "lookfirst run" if given.data == DATA else f"lookfirst run --data {given.data}"
+    run = _run(given)
     if applied:
         say("It is applied.")
     elif given.wait is None:
@@ -167,24 +172,33 @@ def _append(given: _Given, build: Callable[[Record, Found, Signature], PersonOpe
         )
 
 
-def _emitted(operations: TopicFile, reached: int, task: str) -> tuple[list[Change], int]:
-    """Changes of a task that are not applied yet, and the offset at which the topic ends."""
+def _run(given: _Given) -> str:
+    """The command that applies what was appended."""
+    command = "lookfirst run"
+    if given.brokers is not None:
+        command = f"{command} apply --brokers {given.brokers}"
+    return command if given.data == DATA else f"{command} --data {given.data}"
+
+
+def _emitted(operations: Topic, reached: Offsets, task: str) -> tuple[list[Change], int]:
+    """Changes of a task that are not applied yet, and the offset at which the topic ends, added up."""
     changes: list[Change] = []
-    end = reached
-    for incoming in chain.from_iterable(operations.batches(operations.place_of(reached))):
-        end = incoming.offset + 1
+    ends = operations.ends()
+    for incoming in chain.from_iterable(operations.walk(reached, ends)):
         # An id is spelled in one way, so that most messages need not be read to know that they leave it alone.
         if task in incoming.value and isinstance(read := read_operation(incoming), Applied):
             changes += (change for change in derive(read).changes if change.row_id == task)
-    return changes, end
+    return changes, sum(ends.values())
 
 
-def _applied(record: Record, operations: TopicFile, offset: int, seconds: float) -> bool:
+def _applied(record: Record, appended: Coordinates, seconds: float) -> bool:
     """Wait until the record has reached a message, so long at most."""
     deadline = time.monotonic() + seconds
     while True:
         if any(
-            place.part == "record" and place.topic == operations.name and place.next_offset > offset
+            place.part == "record"
+            and (place.topic, place.partition) == (appended.topic, appended.partition)
+            and place.next_offset > appended.offset
             for place in record.positions()
         ):
             return True

@@ -1,4 +1,4 @@
-"""`lookfirst import`: exports of other systems become events, one JSON line each."""
+"""`lookfirst import`: exports of other systems become events, one JSON line each, or messages on Kafka."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
@@ -16,9 +17,9 @@ import click
 from connectors.imported import Imported
 from connectors.jsonl import UNMAPPED, parse_mapping, read_jsonl
 from connectors.slack import read_slack
-from flows.cli.console import say
-from flows.cli.options import workspace_option
-from store.schema import UsageError
+from flows.cli.console import cell, page, say
+from flows.cli.options import DATA, workspace_option
+from store.schema import UsageError, load_settings
 
 _PROBLEMS: Final = 5
 """Problems that are told (count); every one of them will be in the dead letters."""
@@ -26,22 +27,46 @@ _PROBLEMS: Final = 5
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _out_option(command: _Command) -> _Command:
-    return click.option(
-        "--out",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write the lines here, all or none, instead of to stdout.",
-    )(command)
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where the lines go: to stdout unless one of the two is named."""
+
+    out: Path | None
+    brokers: str | None
+    backfill: bool
+
+
+def _target_options(command: _Command) -> _Command:
+    for option in (
+        click.option(
+            "--backfill",
+            is_flag=True,
+            help="With --brokers: wait while much is undecided, for what others produce meanwhile.",
+        ),
+        # Not by LOOKFIRST_BROKERS: whoever has set that may still want lines to look at.
+        click.option(
+            "--brokers",
+            metavar="HOST:PORT,…",
+            help="Append to the events topic on these brokers, as `produce` does, instead; to be named here.",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Write the lines here, all or none, instead of to stdout.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command("slack")
 @click.argument("path", type=click.Path(path_type=Path))
 @workspace_option("Workspace of the events.", "default")
-@_out_option
-def import_slack(path: Path, workspace: str, out: Path | None) -> None:
+@_target_options
+def import_slack(path: Path, workspace: str, **target: Any) -> int:
     """Read a Slack export (a folder or a zip file)."""
-    _write(read_slack(path, workspace=workspace), out)
+    return _put(read_slack(path, workspace=workspace), path, _Target(**target))
 
 
 @click.command("jsonl")
@@ -50,14 +75,15 @@ def import_slack(path: Path, workspace: str, out: Path | None) -> None:
 @click.option("--zone", metavar="NAME", help="Time zone of times without one, such as Europe/Berlin.")
 @workspace_option("Workspace of lines that name none.", "default")
 @click.option("--source", default="jsonl", metavar="S", show_default=True, help="Source of lines that name none.")
-@_out_option
+@_target_options
 def import_jsonl(
-    path: Path, mapped: str | None, zone: str | None, workspace: str, source: str, out: Path | None
-) -> None:
+    path: Path, mapped: str | None, zone: str | None, workspace: str, source: str, **target: Any
+) -> int:
     """Read a file of JSON objects, one a line."""
     mapping = parse_mapping(mapped) if mapped else UNMAPPED
     known_zone = _zone(zone) if zone else None
-    _write(read_jsonl(path, mapping=mapping, zone=known_zone, workspace=workspace, source=source), out)
+    lines = read_jsonl(path, mapping=mapping, zone=known_zone, workspace=workspace, source=source)
+    return _put(lines, path, _Target(**target))
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -68,6 +94,30 @@ def _zone(name: str) -> ZoneInfo:
         raise UsageError(
             f"There is no time zone {name!r}; name one of the IANA database, such as Europe/Berlin or UTC."
         ) from error
+
+
+def _put(lines: Iterable[Imported], path: Path, target: _Target) -> int:
+    """Bring the lines to where they go; returns the exit code. Raises UsageError for a target that is none."""
+    if target.brokers is not None and target.out is not None:
+        raise UsageError("--out and --brokers are two places for the same lines; name one of them.")
+    if target.brokers is not None:
+        return _send(lines, path, target.brokers, backfill=target.backfill)
+    if target.backfill:
+        raise UsageError("--backfill waits for `lookfirst run decide` on Kafka; name --brokers, or leave it out.")
+    _write(lines, target.out)
+    return 0
+
+
+def _send(lines: Iterable[Imported], path: Path, brokers: str, *, backfill: bool) -> int:
+    # What speaks to brokers takes a moment to import, and nothing else here needs it.
+    from flows.cli.produce import send
+    from flows.data_folder import DataFolder
+
+    settings = load_settings()
+    sent = send(lines, path.name, DataFolder.at(DATA, settings), settings, brokers, backfill=backfill)
+    page().print(cell(sent.sentence()))
+    sent.tell_problems()
+    return sent.code
 
 
 def _write(lines: Iterable[Imported], out: Path | None) -> None:

@@ -75,6 +75,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "events": "flows.cli.pages:events",
     "maintain": "flows.cli.maintain:maintain",
     "people": "flows.cli.pages:people",
+    "produce": "flows.cli.produce:produce",
     "rebuild": "flows.cli.rebuild:rebuild",
     "replay": "flows.cli.replay:replay",
     "restore": "flows.cli.edit:restore_command",

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from flows.cli.console import cell, emit, page
-from flows.cli.options import data_option, json_option
+from flows.cli.options import brokers_option, data_option, json_option
 from flows.cli.steps import steps
 from flows.data_folder import DataFolder
 from flows.rebuild import rebuild_memory, rebuild_store
@@ -40,12 +40,13 @@ def memory(data: Path, as_json: bool) -> None:
 
 @rebuild.command("store")
 @data_option
+@brokers_option("Read the operations topic on these brokers instead of the one in the folder.")
 @json_option("One JSON object with the counts instead.")
-def store(data: Path, as_json: bool) -> None:
+def store(data: Path, brokers: str | None, as_json: bool) -> None:
     """Apply the whole operations topic to a new store, and put it in the place of the old one."""
     settings = load_settings()
     with steps() as progress:
-        rebuilt = rebuild_store(DataFolder.at(data, settings), settings, progress)
+        rebuilt = rebuild_store(DataFolder.at(data, settings), settings, progress, brokers)
     if as_json:
         emit(json.dumps(asdict(rebuilt)))
         return
