@@ -81,8 +81,6 @@ class TopicFile:
             lines = [_line(message, now) for message in messages]
             data = b"".join(lines)
             try:
-                # The space first: readers take no lock, and must not see lines that are then taken back.
-                os.posix_fallocate(file.fileno(), end.byte, len(data))
                 _write_at(file.fileno(), data, end.byte)
             except OSError as error:
                 # Not the file's own truncate: that would first write again what could not be written.
