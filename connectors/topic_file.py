@@ -1,7 +1,8 @@
 """A topic as an append-only file: one header line, then one JSON line for each message.
 
 The offset of a message is its place among the lines after the header. Writers of any process take the file's
-own short lock for each append; readers take none and never look past the last whole line.
+own short lock for each append. Readers never look past the last whole line, and share that lock: an append that
+finds no space is taken back, and nobody may have seen any of it.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class TopicFile:
         found: list[Incoming] = []
         end = None if size is None else place.byte + size
         self._mark(place)
-        with self.path.open("rb") as file:
+        with self._shared() as file:
             file.seek(place.byte)
             while len(found) < limit and (end is None or place.byte < end or not found):
                 line = file.readline()
@@ -175,8 +176,14 @@ class TopicFile:
 
     def end(self) -> Place:
         """The place after the last whole message."""
-        with self.path.open("rb") as file:
+        with self._shared() as file:
             return self._find_end(file)
+
+    @contextmanager
+    def _shared(self) -> Iterator[BinaryIO]:
+        with self.path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            yield file
 
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:

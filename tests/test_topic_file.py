@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -422,3 +425,28 @@ def test_utc_is_what_is_written(tmp_path: Path) -> None:
     (message,) = everything(topic)
     assert earliest <= message.arrived <= datetime.now(UTC)
     assert timedelta(0) == message.arrived.utcoffset()
+
+
+def test_nobody_sees_what_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full in the middle of an append, while somebody reads: none of its lines is ever read."""
+    topic, reader = TopicFile(tmp_path, NAME), TopicFile(tmp_path, NAME)
+    topic.append(said("before"))
+    seen: list[object] = []
+    reading = threading.Thread(
+        target=lambda: seen.extend([reader.end().offset, *values(reader), reader.end().offset])
+    )
+    write = os.pwrite
+
+    def half(descriptor: int, data: memoryview, byte: int) -> int:
+        if len(data) < 200:
+            reading.start()
+            # It waits for the lock, or has read by then what it must not.
+            reading.join(0.3)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data[: len(data) - 100], byte)
+
+    monkeypatch.setattr(os, "pwrite", half)
+    with pytest.raises(TopicError, match="free some space"):
+        topic.append(said(*(f"taken back {number}" for number in range(20))))
+    reading.join(10)
+    assert [1, "before", 1] == seen
