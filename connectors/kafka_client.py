@@ -79,7 +79,7 @@ class Brokers:
             compression_type=None if limits.kafka_compression == "none" else limits.kafka_compression,
             batch_size=131_072,
             linger_ms=5,
-            max_request_size=int(limits.operation_megabytes * _MEGABYTE),
+            max_request_size=limits.operation_bytes,
             delivery_timeout_ms=int(limits.kafka_delivery * 1_000),
             request_timeout_ms=int(min(limits.kafka_answer, limits.kafka_delivery / 2) * 1_000),
             max_block_ms=int(limits.kafka_answer * 1_000),

@@ -16,14 +16,14 @@ from time import monotonic
 from typing import Any, Final, Protocol
 
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
-from bytewax.outputs import FixedPartitionedSink, StatefulSinkPartition
+from bytewax.outputs import StatefulSinkPartition
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import CorruptRecordError, KafkaError, LogTruncationError, OffsetOutOfRangeError
 
 from connectors.kafka_topic import KafkaTopic, gone, incoming_of, record_of
 from connectors.message import Incoming, Outgoing
 from connectors.topic import Offsets
-from connectors.topic_flow import PARTITION, Tap
+from connectors.topic_flow import OnePart, Tap
 from store.schema import TopicError
 from store.schema.failpoint import reach
 
@@ -260,18 +260,12 @@ class _KafkaReader(StatefulSourcePartition[Incoming, KafkaPlace]):
         return consumer
 
 
-class KafkaSink(FixedPartitionedSink[Outgoing, None]):
+class KafkaSink(OnePart):
     """Sends to a topic as it is told; an epoch is recorded when every message of it is there."""
 
     def __init__(self, topic: KafkaTopic, written: Callable[[int], None] | None = None) -> None:
         self._topic = topic
         self._written = written
-
-    def list_parts(self) -> list[str]:
-        return [PARTITION]
-
-    def part_fn(self, item_key: str) -> int:
-        return 0
 
     def build_part(self, step_id: str, for_part: str, resume_state: None) -> _KafkaWriter:
         return _KafkaWriter(self._topic, self._written)

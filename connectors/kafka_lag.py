@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import Final
 
 from kafka import KafkaAdminClient, TopicPartition
@@ -20,6 +21,8 @@ from connectors.kafka_topic import KafkaTopic
 
 _PERIOD: Final = 2.0
 """Time between two looks (s)."""
+_AGAIN: Final = 3_600.0
+"""Time after which offsets that did not move are committed again (s)."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +46,9 @@ class KafkaLag:
         self._at: dict[int, int] = {}
         self._recorded: dict[int, int] = {}
         self._committed: dict[int, int] = {}
+        self._commit_all_at = 0.0
+        """When everything is committed again (s, on the monotonic clock)."""
+        self._warned = False
         self._ends: dict[int, int] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="lag", daemon=True)
@@ -104,14 +110,18 @@ class KafkaLag:
                 return
 
     def _commit(self, admin: KafkaAdminClient) -> None:
+        if monotonic() >= self._commit_all_at:
+            # Brokers forget what was committed long ago, also of a partition in which nothing happens.
+            self._commit_all_at = monotonic() + _AGAIN
+            self._committed.clear()
         with self._lock:
             moved = {p: offset for p, offset in self._recorded.items() if self._committed.get(p) != offset}
         if not moved:
             return
         offsets = {TopicPartition(self._name, p): OffsetAndMetadata(offset, "", -1) for p, offset in moved.items()}
-        refused = {
-            place: error for place, error in admin.alter_group_offsets(self.group, offsets).items() if error.errno
-        }
-        if refused and not self._committed:
-            _log.warning("the offsets of group %s cannot be committed: %s", self.group, refused)
-        self._committed |= moved
+        answers = admin.alter_group_offsets(self.group, offsets)
+        self._committed |= {place.partition: moved[place.partition] for place, e in answers.items() if not e.errno}
+        refused = next((error for error in answers.values() if error.errno), None)
+        if refused and not self._warned:
+            self._warned = True
+            _log.warning("offsets of the group %s cannot be committed (%s)", self.group, refused.__name__)

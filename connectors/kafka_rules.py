@@ -64,7 +64,7 @@ def rules(settings: Settings) -> tuple[Rule, ...]:
 
     How long events are kept is left to the brokers: it says how far back a replay reaches.
     """
-    operation, event = settings.operation_megabytes * 1_000_000, settings.message_kilobytes * 1_000
+    operation, event = settings.operation_bytes, settings.event_bytes
     return (
         *(_arrival(topic) for topic in TOPICS),
         *(_not_compacted(topic) for topic in TOPICS),

@@ -26,17 +26,14 @@ _POLL: Final = 250
 class KafkaTopic:
     """One topic as a whole. Its clients are made when they are needed; `close` ends them."""
 
-    def __init__(self, brokers: Brokers, name: str) -> None:
-        """Raises TopicError when there is no such topic, or nobody answers."""
+    def __init__(self, brokers: Brokers, name: str, described: tuple[str, int] | None = None) -> None:
+        """`described` is its id and its number of partitions, where somebody has asked already.
+
+        Raises TopicError when there is no such topic, or nobody answers.
+        """
         self.brokers = brokers
         self.name = name
-        described = describe(brokers, [name]).get(name)
-        if described is None:
-            raise TopicError(
-                f"There is no topic {name} at {brokers.servers}; `lookfirst topics create --brokers "
-                f"{brokers.servers}` makes it."
-            )
-        self.id, self.partitions = described
+        self.id, self.partitions = described or _described(brokers, [name])[name]
         self._consumer: KafkaConsumer | None = None
         self._producer: Any = None
 
@@ -78,7 +75,8 @@ class KafkaTopic:
     ) -> Iterator[list[Incoming]]:
         """The messages from `start` (else the first) up to `end` (else the end now).
 
-        Those of a partition in their order. Raises TopicError when messages from `start` on are gone.
+        Those of a partition in their order. Raises TopicError when messages from `start` on are gone, or the
+        brokers do not answer.
         """
         firsts, ends = self.starts(), self.ends() if end is None else end
         begin = {partition: (start or {}).get(partition, first) for partition, first in firsts.items()}
@@ -100,6 +98,8 @@ class KafkaTopic:
                     if (consumer.position(place, timeout_ms=0) or 0) >= ends[partition]:
                         left.discard(partition)
                         consumer.pause(place)
+        except TimeoutError as error:
+            raise TopicError(f"The {self.where} cannot be read: {error}; check that the brokers run.") from error
         finally:
             consumer.close()
 
@@ -194,8 +194,14 @@ def gone(topic: KafkaTopic, error: Exception) -> str:
     return "; ".join(told) or str(error).rstrip(".")
 
 
-def describe(brokers: Brokers, names: Sequence[str]) -> dict[str, tuple[str, int]]:
-    """Id and number of partitions of those of these topics that are there."""
+def open_topics(brokers: Brokers, names: Sequence[str]) -> list[KafkaTopic]:
+    """Several topics at once, for one question; raises TopicError when one is not there, or nobody answers."""
+    described = _described(brokers, names)
+    return [KafkaTopic(brokers, name, described[name]) for name in names]
+
+
+def _described(brokers: Brokers, names: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Id and number of partitions of these topics."""
     with brokers.asked("The topics cannot be looked at"):
         admin = brokers.admin()
         try:
@@ -204,8 +210,16 @@ def describe(brokers: Brokers, names: Sequence[str]) -> dict[str, tuple[str, int
             admin.close()
         if any(each["error_code"] == TopicAuthorizationFailedError.errno for each in found):
             raise TopicAuthorizationFailedError
-    there = {each["name"]: each for each in found if not each["error_code"]}
-    return {name: (str(each["topic_id"]), len(each["partitions"])) for name, each in there.items()}
+    there = {
+        each["name"]: (str(each["topic_id"]), len(each["partitions"])) for each in found if not each["error_code"]
+    }
+    for name in names:
+        if name not in there:
+            raise TopicError(
+                f"There is no topic {name} at {brokers.servers}; `lookfirst topics create --brokers "
+                f"{brokers.servers}` makes it."
+            )
+    return there
 
 
 def incoming_of(record: Any) -> Incoming:

@@ -102,18 +102,22 @@ class _TopicReader(StatefulSourcePartition[Incoming, Place]):
         return self._place
 
 
-class TopicSink(FixedPartitionedSink[Outgoing, None]):
-    """Appends to a topic file: collected through an epoch, written and synced before it may be recorded."""
-
-    def __init__(self, topic: TopicFile, written: Callable[[int], None] | None = None) -> None:
-        self._topic = topic
-        self._written = written
+class OnePart(FixedPartitionedSink[Outgoing, None]):
+    """A sink that one worker writes, whatever the key."""
 
     def list_parts(self) -> list[str]:
         return [PARTITION]
 
     def part_fn(self, item_key: str) -> int:
         return 0
+
+
+class TopicSink(OnePart):
+    """Appends to a topic file: collected through an epoch, written and synced before it may be recorded."""
+
+    def __init__(self, topic: TopicFile, written: Callable[[int], None] | None = None) -> None:
+        self._topic = topic
+        self._written = written
 
     def build_part(self, step_id: str, for_part: str, resume_state: None) -> _TopicWriter:
         return _TopicWriter(self._topic, self._written)

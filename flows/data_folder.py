@@ -13,7 +13,7 @@ from connectors.lock import in_turn, is_held
 from connectors.topic import Topic
 from connectors.topic_file import TopicFile
 from store import Store
-from store.schema import STORE_FORMAT, EmbedderSpec, Settings, StoreError
+from store.schema import STORE_FORMAT, EmbedderSpec, Settings, StoreError, UsageError
 
 _RECOVERY_PARTITIONS = 4
 
@@ -58,7 +58,14 @@ class DataFolder:
         return is_held(self.recovery) or any(is_held(role) for role in self.roles.glob("*"))
 
     def topic(self, name: str) -> TopicFile:
-        """A topic, made when it is missing: `events`, `operations` or `dead-letters`."""
+        """A topic file, made when it is missing: `events`, `operations` or `dead-letters`.
+
+        Raises UsageError for a folder whose topics are on brokers: an empty file would pass for them.
+        """
+        if self.is_on_brokers:
+            raise UsageError(
+                f"The topics of {self.path} are on brokers; name them with --brokers, or in LOOKFIRST_BROKERS."
+            )
         return TopicFile(self.path / "topics", f"{self.prefix}.{name}")
 
     def store(self, *, create: bool = False) -> Store:
@@ -137,8 +144,8 @@ def check_positions(store: Store, operations: Topic) -> dict[int, int]:
         if place.topic_id != operations.id:
             raise StoreError(
                 f"The store was filled from topic {place.topic} with id {place.topic_id}, but the id of the "
-                f"{operations.where} is {operations.id}: put the right topic back, or delete the store "
-                "to build it anew."
+                f"{operations.where} is {operations.id}: put the right topic back, name the --brokers "
+                "that have it, or delete the store to build it anew."
             )
         end = ends.get(place.partition, 0)
         if place.next_offset > end:

@@ -86,7 +86,7 @@ class DecideRun(KafkaRun):
             held.enter_context(self.held(f"decide-{self.member.number}"))
             self._refuse_a_larger_set()
             events, operations, letters = self.topics("events", "operations", "dead-letters")
-            again = KafkaTopic(self.brokers, events.name)
+            again = KafkaTopic(self.brokers, events.name, (events.id, events.partitions))
             for topic in (events, operations, letters, again):
                 held.callback(topic.close)
             store = self._store()

@@ -26,7 +26,7 @@ from flows.data_folder import DataFolder, check_positions
 from flows.decide import decide
 from flows.desk import Desk
 from flows.embedding import Embedding
-from flows.intake import Intake, Line
+from flows.intake import Intake, Line, produced
 from flows.judge.contract import Judge
 from flows.maintain import writer_of
 from flows.resume import fetch_events, resume
@@ -39,6 +39,8 @@ from store import Store
 from store.schema import Settings, StoreError
 
 _PACED_EPOCH = timedelta(milliseconds=5)
+_PRODUCED_AT_ONCE = 256
+"""Lines that are appended together at most (count)."""
 
 
 @dataclass(slots=True)
@@ -130,7 +132,7 @@ class EmbeddedRun:
             held.callback(markers.end)
             self._topics = {name: self.folder.topic(name) for name in ("events", "operations")}
             flows = self._flows(store, markers, readers, callers, seekers)
-            intake = Intake(self.signals.stopping)
+            intake = Intake[Line](self.signals.stopping, lambda line: len(line.text))
             # A read from a terminal or a pipe cannot be called off; the process does not wait for it.
             self._workers.start("read", intake.read, lines, waited_for=False)
             self._workers.start("produce", self._produce, intake)
@@ -193,9 +195,15 @@ class EmbeddedRun:
         )
         return [("decide", deciding, epoch), ("apply", applying, epoch)]
 
-    def _produce(self, intake: Intake) -> None:
+    def _produce(self, intake: Intake[Line]) -> None:
         try:
-            intake.append(self.folder.topic("events"), self._count_produced)
+            topic = self.folder.topic("events")
+            # Also at a stop: a line of a pipe cannot be read again.
+            for lines in intake.batches(_PRODUCED_AT_ONCE):
+                topic.append([produced(line) for line in lines])
+                self.tally.produced += len(lines)
+            if intake.failure is not None:
+                raise intake.failure
         finally:
             self.signals.input_closed.set()
 
@@ -208,9 +216,6 @@ class EmbeddedRun:
 
     def _memory_failed(self, failure: str) -> None:
         raise StoreError(f"A paced run needs memory, which failed ({failure}); mend that and run again.")
-
-    def _count_produced(self, count: int) -> None:
-        self.tally.produced += count
 
     def _count_read(self, count: int, place: Place) -> None:
         if self._desk:

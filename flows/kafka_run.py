@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 from bytewax.dataflow import Dataflow
 from bytewax.testing import cluster_main, run_main
 
 from connectors.kafka_admin import topic_faults
 from connectors.kafka_client import Brokers
-from connectors.kafka_topic import KafkaTopic
+from connectors.kafka_topic import KafkaTopic, open_topics
 from connectors.lock import exclusive, shared
 from connectors.topic_file import utc_now
 from flows.data_folder import ON_BROKERS, DataFolder
@@ -25,13 +25,6 @@ from flows.taps import Signals
 from flows.travel import travelling
 from flows.workers import Workers
 from store.schema import DeadLetter, Decision, LookfirstError, Parked, Settings, TopicError, UsageError
-
-
-class Tell(Protocol):
-    """Whoever passes a sentence on to a person."""
-
-    def __call__(self, sentence: str) -> None:
-        """Say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +71,8 @@ class KafkaRun:
     folder: DataFolder
     settings: Settings
     brokers: Brokers
-    tell: Tell
+    tell: Callable[[str], None]
+    """Passes a sentence on to a person."""
     until_end: bool = False
     """End when everything up to the present end of the topic is done."""
     parent: int | None = None
@@ -116,12 +110,12 @@ class KafkaRun:
             self.folder.check_state()
             yield
 
-    def topics(self, *names: str) -> Iterator[KafkaTopic]:
+    def topics(self, *names: str) -> list[KafkaTopic]:
         """Topics of the folder's prefix; raises TopicError when one is missing, or would lose what it holds."""
-        made = [KafkaTopic(self.brokers, f"{self.folder.prefix}.{name}") for name in names]
+        made = open_topics(self.brokers, [f"{self.folder.prefix}.{name}" for name in names])
         if faults := topic_faults(self.brokers, self.folder.prefix):
             raise TopicError(" ".join(faults))
-        yield from made
+        return made
 
     def travel(self, settled: Decision | Parked) -> Decision | Parked:
         """What became of an event, or as much of it as may travel."""
@@ -135,8 +129,7 @@ class KafkaRun:
 
     @property
     def _sizes(self) -> tuple[int, int]:
-        limits = self.settings
-        return int(limits.message_kilobytes * 1_000), int(limits.operation_megabytes * 1_000_000)
+        return self.settings.event_bytes, self.settings.operation_bytes
 
     def engine(self, name: str, flow: Dataflow, member: Member) -> None:
         """Run a flow to its end, alone or with the other processes of its set."""

@@ -1,30 +1,20 @@
-"""Lines of input onto the events topic, as they come: what `produce` and the importers send.
-
-Between two threads: one that reads lines, which may block for ever, and one that appends them in batches.
-"""
+"""Lines of input onto the events topic, as they come: what `produce` and the importers send."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from connectors.imported import Imported
 from connectors.topic import Topic
-from flows.intake import Line, produced
+from flows.intake import Intake, Line, produced
 from store.schema import ClassifiedFailure, parse_event
 
 AT_ONCE: Final = 1_000
 """Lines that are appended together at most (count)."""
-_WAITING: Final = 2 * AT_ONCE
-"""Lines read and not appended yet (count)."""
-_CHARACTERS: Final = 8_000_000
-"""Of the lines that are appended together, and of those that wait, about."""
-_LOOK: Final = 0.1
-"""Time between two looks at whether it is to stop, where nothing comes (s)."""
 _ENDING: Final = 1.0
 """Time that a reader has to end; one that waits for a pipe does not (s)."""
 
@@ -93,11 +83,11 @@ class Production:
         So many problems as `told` are kept. Raises TopicError when lines cannot be appended, and whatever reading
         raises, once what was read before is in.
         """
-        waiting = _Waiting(self.stopping)
-        reader = threading.Thread(target=waiting.read, args=(lines,), name="read", daemon=True)
+        intake = Intake[Imported](self.stopping, lambda line: len(line.line))
+        reader = threading.Thread(target=intake.read, args=(lines,), name="read", daemon=True)
         reader.start()
         try:
-            for batch in waiting.batches(self.at_once):
+            for batch in intake.batches(self.at_once):
                 self.pace()
                 if self.again and self.is_stopping:
                     break
@@ -108,8 +98,9 @@ class Production:
             raise
         finally:
             reader.join(_ENDING)
-        if waiting.failure is not None and not self.is_stopping:
-            raise waiting.failure
+        # A file that was closed behind a stop is no matter.
+        if intake.failure is not None and not self.is_stopping:
+            raise intake.failure
 
     def _append(self, batch: list[Imported], told: int) -> None:
         if not batch:
@@ -142,62 +133,3 @@ def judged(lines: Iterable[Line]) -> Iterator[Imported]:
         except ClassifiedFailure as failure:
             problem = failure.reason
         yield Imported(line.text, line.origin, problem)
-
-
-class _Waiting:
-    """Lines that were read and are not appended yet."""
-
-    def __init__(self, stopping: threading.Event) -> None:
-        self._stopping = stopping
-        self._moved = threading.Condition()
-        self._lines: deque[Imported] = deque()
-        self._characters = 0
-        self._ended = False
-        self.failure: BaseException | None = None
-        """What reading has raised."""
-
-    def read(self, lines: Iterable[Imported]) -> None:
-        """Take lines as they come."""
-        try:
-            for line in lines:
-                self._put(line)
-                if self._stopping.is_set():
-                    break
-        except BaseException as error:
-            # The thread that appends has to know, and a file that was closed behind a stop is no matter.
-            self.failure = error
-        finally:
-            with self._moved:
-                self._ended = True
-                self._moved.notify_all()
-
-    def batches(self, at_once: int) -> Iterator[list[Imported]]:
-        """The next lines, as soon as there is one; until there are no more, or those before a stop are taken."""
-        while batch := self._taken(at_once):
-            yield batch
-
-    def _put(self, line: Imported) -> None:
-        with self._moved:
-            while self._is_full and not self._stopping.is_set():
-                self._moved.wait(_LOOK)
-            self._lines.append(line)
-            self._characters += len(line.line)
-            self._moved.notify_all()
-
-    def _taken(self, at_once: int) -> list[Imported]:
-        batch: list[Imported] = []
-        characters = 0
-        with self._moved:
-            while not (self._lines or self._ended or self._stopping.is_set()):
-                # A signal handler only sets the event, and wakes nobody.
-                self._moved.wait(_LOOK)
-            while self._lines and len(batch) < at_once and characters < _CHARACTERS:
-                batch.append(self._lines.popleft())
-                characters += len(batch[-1].line)
-            self._characters -= characters
-            self._moved.notify_all()
-        return batch
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self._lines) >= _WAITING or self._characters >= _CHARACTERS

@@ -20,7 +20,9 @@ from connectors.topic import Offsets, Topic
 from flows.data_folder import DataFolder, check_positions
 from flows.maintain import writer_of
 from flows.parse import read_operation
-from flows.span import Span, Stop, Stopped, Wanted, Watch, chunks
+from flows.span import Span, Stopped, Wanted, chunks
+from flows.steps import Progress
+from flows.stopping import Stop
 from flows.topics import Opened
 from store import Store
 from store.commit import StoreWriter, first_wins
@@ -84,7 +86,7 @@ def reapply(
     folder: DataFolder,
     settings: Settings,
     wanted: Wanted,
-    watch: Watch,
+    progress: Progress,
     opened: Opened | None = None,
     *,
     dry_run: bool = False,
@@ -102,9 +104,9 @@ def reapply(
         )
     operations = (opened or folder.topic)("operations")
     if dry_run:
-        return _Reapplying(folder.store(), operations, settings, wanted, watch, stop or Stop()).count()
+        return _Reapplying(folder.store(), operations, settings, wanted, progress, stop or Stop()).count()
     with exclusive(folder.recovery):
-        return _Reapplying(folder.store(), operations, settings, wanted, watch, stop or Stop()).apply()
+        return _Reapplying(folder.store(), operations, settings, wanted, progress, stop or Stop()).apply()
 
 
 class _Rewriter(StoreWriter):
@@ -157,7 +159,7 @@ class _Reapplying:
     operations: Topic
     settings: Settings
     wanted: Wanted
-    watch: Watch
+    progress: Progress
     stop: Stop
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     _differences: _Differences = field(default_factory=_Differences)
@@ -244,7 +246,7 @@ class _Reapplying:
         self.outcomes[Outcome.GONE] += span.gone
         batch: list[Applied] = []
         try:
-            for chunk in chunks(self.operations, span.begin, span.end, self.watch, self.stop, _MESSAGES):
+            for chunk in chunks(self.operations, span.begin, span.end, self.progress, self.stop, _MESSAGES):
                 batch += self._asked_of(chunk, reached)
                 if len(batch) >= _MESSAGES:
                     yield batch

@@ -31,7 +31,9 @@ from connectors.topic import AT_ONCE, Offsets, Topic
 from flows.data_folder import DataFolder, check_positions
 from flows.given_up import Case, Mark, Place, mark_of, newest, place_of
 from flows.parse import read_event, read_operation
-from flows.span import Span, Stop, Stopped, Wanted, Watch, chunks
+from flows.span import Span, Stopped, Wanted, chunks
+from flows.steps import Progress
+from flows.stopping import Stop
 from flows.topics import Opened
 from store import Store
 from store.derive import Applied
@@ -87,7 +89,7 @@ class Replay:
     letters: Topic
     store: Store
     wanted: Wanted
-    watch: Watch
+    progress: Progress
     reached: Offsets
     """How far the record is in the operations."""
     pace: Callable[[], None] = lambda: None
@@ -104,7 +106,7 @@ class Replay:
 
     @classmethod
     def over(
-        cls, folder: DataFolder, store: Store, wanted: Wanted, watch: Watch, opened: Opened | None = None
+        cls, folder: DataFolder, store: Store, wanted: Wanted, progress: Progress, opened: Opened | None = None
     ) -> Replay:
         """A replay over a folder and its store, on other topics than its files if those are `opened`.
 
@@ -113,7 +115,7 @@ class Replay:
         topic = opened or folder.topic
         operations = topic("operations")
         reached = check_positions(store, operations)
-        return cls(topic("events"), operations, topic("dead-letters"), store, wanted, watch, reached)
+        return cls(topic("events"), operations, topic("dead-letters"), store, wanted, progress, reached)
 
     def from_letters(self) -> Counter[Fate]:
         """Bring back the events of the dead letters, each once."""
@@ -407,7 +409,7 @@ class Replay:
         yield from self._chunks(topic, span.begin, span.end)
 
     def _chunks(self, topic: Topic, begin: Offsets, end: Offsets) -> Iterator[list[Incoming]]:
-        yield from chunks(topic, begin, end, self.watch, self.stop)
+        yield from chunks(topic, begin, end, self.progress, self.stop)
 
 
 def _letter_of(incoming: Incoming) -> DeadLetter | None:

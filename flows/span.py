@@ -1,17 +1,17 @@
-"""What of a topic is asked for, and going through it: watched by a person, who may stop it."""
+"""What of a topic is asked for, and going through it."""
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NoReturn, Protocol
+from typing import Final
 
 from connectors.kafka_topic import KafkaTopic
 from connectors.message import Incoming
 from connectors.topic import AT_ONCE, Offsets, Topic
+from flows.steps import Progress
+from flows.stopping import Stop
 from store.schema import UsageError
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
@@ -64,39 +64,12 @@ class Span:
         return cls(begin, ends, sum(begin.values()) - sum(starts.values()), gone)
 
 
-class Watch(Protocol):
-    """Whoever shows how far it is."""
-
-    def __call__(self, topic: str, done: int, total: int) -> None:
-        """So many messages of a topic have been read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Whether a person wants it to end. `stop` may be called from a signal handler."""
-
-    asked: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether it was asked to stop."""
-        return self.asked.is_set()
-
-    def stop(self) -> None:
-        """Finish what is under way, and say what was done so far."""
-        self.asked.set()
-
-    def stop_at_once(self, code: int) -> NoReturn:
-        """End the process without waiting for anything."""
-        os._exit(code)
-
-
 class Stopped(Exception):
     """A person wanted it to end, and it was not at its end."""
 
 
 def chunks(
-    topic: Topic, begin: Offsets, end: Offsets, watch: Watch, stop: Stop, at_once: int = AT_ONCE
+    topic: Topic, begin: Offsets, end: Offsets, progress: Progress, stop: Stop, at_once: int = AT_ONCE
 ) -> Iterator[list[Incoming]]:
     """The messages between two places of each partition; raises Stopped between two chunks once that is asked."""
     total = sum(max(0, end[each] - offset) for each, offset in begin.items())
@@ -106,7 +79,7 @@ def chunks(
         for incoming in found:
             left -= incoming.offset + 1 - at[incoming.partition]
             at[incoming.partition] = incoming.offset + 1
-        watch(topic.name, total - left, total)
+        progress(f"messages of {topic.name}", total - left, total)
         yield found
         if stop.is_stopping and left > 0:
             raise Stopped

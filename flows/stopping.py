@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import NoReturn, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Whether a person wants a command to end. `stop` may be called from a signal handler."""
+
+    asked: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self.asked.is_set()
+
+    def stop(self) -> None:
+        """Finish what is under way, and say what was done so far."""
+        self.asked.set()
+
+    def stop_at_once(self, code: int) -> NoReturn:
+        """End the process without waiting for anything."""
+        os._exit(code)
 
 
 class Stoppable(Protocol):

@@ -10,7 +10,7 @@ from connectors.kafka_client import Brokers
 from connectors.kafka_topic import KafkaTopic
 from connectors.topic import Topic
 from flows.data_folder import DataFolder
-from store.schema import Settings, UsageError
+from store.schema import Settings
 
 TopicName = Literal["events", "operations", "dead-letters"]
 Opened = Callable[[TopicName], Topic]
@@ -21,12 +21,8 @@ Opened = Callable[[TopicName], Topic]
 def topics_of(folder: DataFolder, settings: Settings, brokers: str | None = None) -> Iterator[Opened]:
     """Open topics on `brokers`, or without any the files of the folder; they are closed behind it.
 
-    Raises UsageError for brokers that are none, and when none are named and the folder's topics are on some.
+    Raises UsageError for brokers that are none.
     """
-    if brokers is None and folder.is_on_brokers:
-        raise UsageError(
-            f"The topics of {folder.path} are on brokers; name them with --brokers, or in LOOKFIRST_BROKERS."
-        )
     if brokers is None:
         yield folder.topic
         return

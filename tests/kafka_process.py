@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from connectors.kafka_client import Brokers
 from connectors.kafka_topic import KafkaTopic
 from connectors.lock import is_held
 from connectors.message import Incoming, Outgoing
+from flows.apply_run import ApplyRun
 from flows.parse import read_event
 from flows.supervisor import free_addresses
 from store.schema import Arrival, ClassifiedFailure, Settings, parse_event
@@ -345,6 +347,18 @@ def children(pid: int) -> dict[str, int]:
         elif "apply" in words:
             found["apply"] = child
     return found
+
+
+@contextmanager
+def beside(run: ApplyRun) -> Iterator[None]:
+    """Apply in this process beside something else, and stop when that is done."""
+    thread = threading.Thread(target=run.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        run.stop()
+        thread.join(60)
 
 
 def is_gone(pid: int) -> bool:

@@ -37,7 +37,7 @@ from tests.kafka_process import Process, Site, armed, checked, drained, uids, wa
 from tests.oracle import Row
 from tests.process import KILLED
 from tests.sample import opened
-from tests.soak import EXPORT, events_of
+from tests.soak import EXPORT, events_of, soak_options
 from tests.workplace import rows_of
 
 _LONGEST_GRACE: Final = 0.3
@@ -394,15 +394,7 @@ class KafkaSoak:
 
 
 @click.command()
-@click.option("--kills", type=click.IntRange(0), default=200, show_default=True, help="Kills at random moments.")
-@click.option("--seed", type=int, help="Repeats the choices of an earlier soak; printed by each one.")
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    envvar="LOOKFIRST_DATA",
-    show_envvar=True,
-    help="Folder of public data sets, for real messages beside the sample.",
-)
+@soak_options
 def main(kills: int, seed: int | None, data: Path | None) -> None:
     """Kill processes on Kafka at random moments and at every failpoint, and count what was lost."""
     seed = random.randrange(1_000_000) if seed is None else seed

@@ -23,7 +23,7 @@ from functools import partial
 from itertools import cycle
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Final
+from typing import Final, TypeVar
 
 import click
 from rich.console import Console
@@ -216,16 +216,30 @@ def events_of(export: Path | None) -> list[str]:
     return [*(line.text for line in sample_lines()), *real]
 
 
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+
+def soak_options(command: _Command) -> _Command:
+    """How often to kill, by which seed, and with which messages."""
+    for option in (
+        click.option(
+            "--data",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            envvar="LOOKFIRST_DATA",
+            show_envvar=True,
+            help="Folder of public data sets, for real messages beside the sample.",
+        ),
+        click.option("--seed", type=int, help="Repeats the choices of an earlier soak; printed by each one."),
+        click.option(
+            "--kills", type=click.IntRange(0), default=200, show_default=True, help="Kills at random moments."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
-@click.option("--kills", type=click.IntRange(0), default=200, show_default=True, help="Kills at random moments.")
-@click.option("--seed", type=int, help="Repeats the choices of an earlier soak; printed by each one.")
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    envvar="LOOKFIRST_DATA",
-    show_envvar=True,
-    help="Folder of public data sets, for real messages beside the sample.",
-)
+@soak_options
 def main(kills: int, seed: int | None, data: Path | None) -> None:
     """Kill runs at random moments and at every failpoint, and count what was lost."""
     seed = random.randrange(1_000_000) if seed is None else seed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from flows.data_folder import DataFolder
 from flows.rebuild import rebuild_store
 from store.schema import Settings, TaskRow
 from tests.broker import fresh_prefix
-from tests.kafka_process import Site
+from tests.kafka_process import Site, beside
 from tests.sample import opened, run_embedded, sample_lines
 from tests.test_embedded import lines_of, scripted
 from tests.test_rebuild_kafka import applied, ran, settings_of, site, topic_of
@@ -62,13 +61,8 @@ def applying(site: Site) -> Iterator[None]:
     """Apply beside something else."""
     settings = settings_of(site)
     run = ApplyRun(DataFolder.at(site.path, settings), settings, Brokers.at(site.brokers, settings), print)
-    thread = threading.Thread(target=run.run)
-    thread.start()
-    try:
+    with beside(run):
         yield
-    finally:
-        run.stop()
-        thread.join(60)
 
 
 def test_an_edit_is_applied_from_the_topic(made: Site, capsys: Captured) -> None:

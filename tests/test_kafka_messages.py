@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-import threading
+import secrets
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from connectors.dev_broker import DevBroker
 from connectors.kafka_client import Brokers
+from connectors.kafka_flow import KafkaSink, KafkaSource, Reading
+from connectors.kafka_lag import KafkaLag
 from connectors.kafka_topic import KafkaTopic
 from connectors.message import Outgoing
+from connectors.topic_flow import Room
 from flows.apply_run import ApplyRun
 from flows.data_folder import DataFolder
 from flows.decide_run import DecideRun
@@ -29,6 +34,7 @@ from store.schema import Coordinates, DeadLetter, Settings, StoreError, TopicErr
 from store.schema.event import key_of
 from tests.broker import fresh_prefix, kafka_jars, make_topics
 from tests.judges import event_only
+from tests.kafka_process import beside
 
 pytestmark = pytest.mark.broker
 
@@ -91,14 +97,8 @@ def sent(place: Place, *records: tuple[bytes | None, bytes | None, list[tuple[st
 @contextmanager
 def applying(place: Place) -> Iterator[None]:
     """Apply beside something else, until that is done."""
-    run = ApplyRun(place.folder, place.settings, place.brokers, place.told.append)
-    thread = threading.Thread(target=run.run)
-    thread.start()
-    try:
+    with beside(ApplyRun(place.folder, place.settings, place.brokers, place.told.append)):
         yield
-    finally:
-        run.stop()
-        thread.join(60)
 
 
 @pytest.mark.promise("T8")
@@ -326,3 +326,76 @@ def test_a_topic_is_walked_from_and_to_any_place(place: Place) -> None:
             here = Coordinates(topic=last.topic, partition=last.partition, offset=last.offset)
             assert [last] == events.fetch([here])
         assert [] == list(events.walk(events.since(datetime.now(UTC) + timedelta(days=1))))
+
+
+def test_of_a_transaction_only_what_was_committed_is_an_event(place: Place) -> None:
+    """One that was aborted is never seen, and its marker behind the last message is nothing to wait for."""
+    topic = f"{place.settings.topic_prefix}.events"
+    producer = KafkaProducer(bootstrap_servers=place.brokers.servers, transactional_id=topic)
+    producer.init_transactions()
+    endings = (producer.abort_transaction, producer.commit_transaction, producer.abort_transaction)
+    for number, ends in enumerate(endings):
+        producer.begin_transaction()
+        producer.send(topic, line(number, thread="t1").encode(), b"default/t1").get(20)
+        ends()
+    producer.close()
+    assert 1 == place.decide().decided
+    assert ["1"] == [each["arrival"]["event"]["id"] for each in place.all_of("operations")]
+    # The markers are behind it, too: nothing is left to be read.
+    assert 0 == place.decide().read
+
+
+def test_an_epoch_is_not_recorded_when_a_message_of_it_is_not_there(place: Place, brokers: str) -> None:
+    """The broker refuses one of three messages: the sink's snapshot raises, and says which topic it is of."""
+    name = f"{place.settings.topic_prefix}.small"
+    with closing(KafkaAdminClient(bootstrap_servers=brokers)) as admin:
+        wanted = {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "1000"}}
+        admin.create_topics({name: wanted}, wait_for_metadata=True)
+    with closing(KafkaTopic(place.brokers, name)) as topic:
+        sink = KafkaSink(topic).build_part("decide.operations", "0", None)
+        sink.write_batch([Outgoing("a", "fits")])
+        sink.snapshot()
+        sink.write_batch([Outgoing("a", "fits, too"), Outgoing("a", secrets.token_hex(2_000))])
+        with pytest.raises(TopicError, match=f"Cannot append to the topic {name} at"):
+            sink.snapshot()
+        sink.close()
+
+
+def test_no_partition_starves_another(place: Place) -> None:
+    """There is room for one message at a time: each of three partitions that are full has its turn in three."""
+    threads = [f"t{number}" for number in range(300)]
+    sent(place, *((f"default/{each}".encode(), line(0, thread=each).encode(), []) for each in threads))
+    with closing(place.topic("events")) as topic:
+        assert all(topic.ends().values())
+        tap = _One()
+        source = KafkaSource(Reading(topic, 256), tap, KafkaLag(place.brokers, topic.name, "any", tap.take))
+        parts = [source.build_part("decide.events", part, None) for part in source.list_parts()]
+        until = monotonic() + 30
+        for part in parts:
+            # Its first message comes when the brokers have answered; the others of its batch wait here then.
+            tap.left = len(parts)
+            while not part.next_batch() and monotonic() < until:
+                pass
+        turns: Counter[int] = Counter()
+        for _ in range(30):
+            tap.left = 1
+            for part in parts:
+                turns.update(incoming.partition for incoming in part.next_batch())
+        for part in parts:
+            part.close()
+    assert [10, 10, 10] == sorted(turns.values())
+
+
+class _One:
+    """A tap with room for one message each time the parts are gone through, in the same order."""
+
+    left = 0
+
+    def take(self, count: int) -> None:
+        self.left -= count
+
+    def room(self) -> Room:
+        return Room(self.left)
+
+    def ended(self, *, drained: bool) -> bool:
+        return False

@@ -26,7 +26,8 @@ from flows.maintain import writer_of
 from flows.parse import outgoing_letter, read_operation
 from flows.reapply import Outcome, Reapplied, RowsChanged, reapply
 from flows.replay import Fate, Replay
-from flows.span import Stop, Wanted
+from flows.span import Wanted
+from flows.stopping import Stop
 from flows.tally import Tally
 from flows.travel import travelling
 from store.derive import Applied

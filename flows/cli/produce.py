@@ -138,7 +138,7 @@ def send(
         topic = held.enter_context(topics_of(folder, settings, brokers))("events")
         production = Production(topic, refuse=partial(_tell_refused, settings), again=again)
         if brokers is not None:
-            production.longest = settings.message_kilobytes * 1_000
+            production.longest = settings.event_bytes
         if backfill and brokers is not None:
             _keep_behind(production, settings, brokers, held)
         with stopped_by_signals(production), _progress(production) as moved:
@@ -175,7 +175,7 @@ def _keep_behind(production: Production, settings: Settings, brokers: str, held:
 def _tell_refused(settings: Settings, refused: Refused) -> None:
     say(
         f"{refused.origin} was not sent: it has {refused.bytes:,} bytes, and at most "
-        f"{settings.message_kilobytes * 1_000:,} travel on Kafka; shorten it or split it, or raise "
+        f"{settings.event_bytes:,} travel on Kafka; shorten it or split it, or raise "
         "LOOKFIRST_MESSAGE_KILOBYTES and the topic's max.message.bytes."
     )
 

@@ -10,29 +10,26 @@ from dataclasses import asdict, dataclass
 from datetime import time
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any, Final, TypeVar
 
 import click
-from rich.live import Live
-from rich.text import Text
 
 from connectors.kafka_backfill import Backfill
 from connectors.kafka_client import Brokers
-from flows.cli.console import cell, emit, notes, page, say, table
+from flows.cli.console import cell, emit, page, say, table
 from flows.cli.moments import moment_typed
 from flows.cli.options import DATA, brokers_option, data_option, json_option, settings_and_store
 from flows.cli.run_kafka import offsets_typed
+from flows.cli.steps import steps
 from flows.data_folder import DataFolder
 from flows.reapply import Outcome, Reapplied, RowsChanged, reapply
 from flows.replay import Fate, Replay
-from flows.span import Stop, Wanted, Watch
-from flows.stopping import stopped_by_signals
+from flows.span import Wanted
+from flows.steps import Progress
+from flows.stopping import Stop, stopped_by_signals
 from flows.topics import Opened, topics_of
 from store.schema import TopicError, load_settings
 
-_PERIOD: Final = 0.2
-"""Time between two lines of progress (s)."""
 _INTERRUPTED: Final = 130
 
 _LEFT_OUT: Final = "left out by --since, --offsets or --thread"
@@ -154,8 +151,8 @@ def operations(**typed: Any) -> int:
     asked, stop = _Asked(**typed), Stop()
     settings = load_settings()
     folder, wanted = DataFolder.at(asked.data, settings), asked.wanted
-    with _answered(folder, asked, stop) as (watch, opened):
-        done = reapply(folder, settings, wanted, watch, opened, dry_run=asked.dry_run, stop=stop)
+    with _answered(folder, asked, stop) as (progress, opened):
+        done = reapply(folder, settings, wanted, progress, opened, dry_run=asked.dry_run, stop=stop)
     if asked.as_json:
         rows = {} if asked.dry_run else {"tables": {name: asdict(rows) for name, rows in done.tables.items()}}
         _emit(done.outcomes, _OPERATIONS, asked, stop, rows)
@@ -176,8 +173,8 @@ def _replay(asked: _Asked, way: Callable[[Replay], Counter[Fate]], what: str) ->
     settings, store = settings_and_store(asked.data)
     folder = DataFolder.at(asked.data, settings)
     with ExitStack() as held:
-        watch, opened = held.enter_context(_answered(folder, asked, stop))
-        made = Replay.over(folder, store, wanted, watch, opened)
+        progress, opened = held.enter_context(_answered(folder, asked, stop))
+        made = Replay.over(folder, store, wanted, progress, opened)
         made.dry_run, made.stop = asked.dry_run, stop
         if asked.brokers is not None:
             backfill = Backfill(
@@ -199,12 +196,12 @@ def _replay(asked: _Asked, way: Callable[[Replay], Counter[Fate]], what: str) ->
 
 
 @contextmanager
-def _answered(folder: DataFolder, asked: _Asked, stop: Stop) -> Iterator[tuple[Watch, Opened]]:
+def _answered(folder: DataFolder, asked: _Asked, stop: Stop) -> Iterator[tuple[Progress, Opened]]:
     """The topics, with a person who watches and may stop it; brokers that do not answer are told."""
     settings = load_settings()
     try:
-        with topics_of(folder, settings, asked.brokers) as opened, _progress() as watch, stopped_by_signals(stop):
-            yield watch, opened
+        with topics_of(folder, settings, asked.brokers) as opened, steps() as progress, stopped_by_signals(stop):
+            yield progress, opened
     except TimeoutError as error:
         raise TopicError(f"The topics cannot be read: {error}; check that the brokers run.") from error
 
@@ -263,26 +260,3 @@ def _print_rows(done: Reapplied) -> None:
         if rows != RowsChanged():
             made.add_row(cell(name), *(cell(f"{count:,}") for count in asdict(rows).values()))
     page().print(made)
-
-
-@contextmanager
-def _progress() -> Iterator[Watch]:
-    """One line on stderr that says how far it is; nothing where nobody would see it."""
-    console = notes()
-    if not console.is_terminal:
-        yield _unseen
-        return
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        shown = 0.0
-
-        def watch(topic: str, done: int, total: int) -> None:
-            nonlocal shown
-            if monotonic() - shown >= _PERIOD:
-                shown = monotonic()
-                live.update(Text(f"{topic}: {done:,} of {total:,} messages read"), refresh=True)
-
-        yield watch
-
-
-def _unseen(topic: str, done: int, total: int) -> None:
-    pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
@@ -31,7 +30,7 @@ def _flow_options(command: _Command) -> _Command:
     for option in (
         json_option("One JSON object with the counts at the end instead."),
         health_option,
-        click.option("--supervised", is_flag=True, hidden=True, help="Stop in order when the parent is gone."),
+        click.option("--parent", type=int, hidden=True, help="Process without which it stops in order."),
         click.option("--until-end", is_flag=True, help="End when all that is in the topic now is done."),
         click.option(
             "--addresses", metavar="HOST:PORT;…", help="Where each process of the set listens, by number."
@@ -58,7 +57,7 @@ def decide_command(
     addresses: str | None,
     offsets: str | None,
     until_end: bool,
-    supervised: bool,
+    parent: int | None,
     health: str | None,
     as_json: bool,
 ) -> None:
@@ -75,7 +74,7 @@ def decide_command(
         Brokers.at(brokers, settings),
         say,
         until_end,
-        os.getppid() if supervised else None,
+        parent,
         judge=judge_named(settings),
         member=Member.of(process_id, addresses),
         forced=offsets_typed(offsets) if offsets else None,
@@ -98,7 +97,7 @@ def apply_command(
     process_id: int | None,
     addresses: str | None,
     until_end: bool,
-    supervised: bool,
+    parent: int | None,
     health: str | None,
     as_json: bool,
 ) -> None:
@@ -111,7 +110,6 @@ def apply_command(
             "`run apply` is the only writer of a store and runs as one process; `run decide` may be many."
         )
     settings = load_settings()
-    parent = os.getppid() if supervised else None
     run = ApplyRun(DataFolder.at(data, settings), settings, Brokers.at(brokers, settings), say, until_end, parent)
     began = monotonic()
     with shown_over_http(run.vitals, health), stopped_by_signals(run), progress(run) as watcher:

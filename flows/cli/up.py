@@ -44,7 +44,7 @@ def up(brokers: str, data: Path, processes: int, health: str | None) -> None:
     """
     settings = load_settings()
     Brokers.at(brokers, settings)
-    shared = ("--brokers", brokers, "--data", str(data), "--supervised")
+    shared = ("--brokers", brokers, "--data", str(data), "--parent", str(os.getpid()))
     address = Address.parse(health) if health else None
 
     def part(number: int, name: str, *more: str) -> Part:

@@ -175,6 +175,16 @@ class Settings(BaseSettings):
     restart_longest: float = Field(60.0, gt=0, description="longest pause before a set is restarted (s)")
 
     @property
+    def event_bytes(self) -> int:
+        """The largest event that travels whole on Kafka (bytes)."""
+        return int(self.message_kilobytes * 1_000)
+
+    @property
+    def operation_bytes(self) -> int:
+        """The largest message of the operations and dead-letter topics on Kafka (bytes)."""
+        return int(self.operation_megabytes * 1_000_000)
+
+    @property
     def embedding(self) -> EmbedderSpec | None:
         """The embedder that is asked for; None when nothing is to be embedded."""
         if self.embedder == "none":
