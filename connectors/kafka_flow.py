@@ -21,13 +21,11 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import CorruptRecordError, KafkaError, LogTruncationError, OffsetOutOfRangeError
 
 from connectors.kafka_topic import KafkaTopic, gone, incoming_of, record_of
-from connectors.message import Incoming, Outgoing
+from connectors.message import BAD_CHECKSUM, Incoming, Outgoing
 from connectors.topic import Offsets
 from connectors.topic_flow import OnePart, Tap
 from store.schema import TopicError
 from store.schema.failpoint import reach
-
-BAD_CHECKSUM: Final = "its batch fails the checksum: it was damaged where it is kept"
 
 _IDLE: Final = timedelta(milliseconds=20)
 _END: Final = 5_000

@@ -11,12 +11,9 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError, TopicAuthorizationFailedError
 
 from connectors.kafka_client import Brokers
-from connectors.message import Incoming, Outgoing
+from connectors.message import NOT_UTF8, TOMBSTONE, Incoming, Outgoing
 from connectors.topic import AT_ONCE, Offsets
 from store.schema import Coordinates, TopicError
-
-TOMBSTONE: Final = "it is a tombstone: it has no value"
-NOT_UTF8: Final = "its value is not UTF-8"
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _POLL: Final = 250

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 ORIGIN = "origin"
 """Header that names where a producer read the message, such as `export.jsonl:12`."""
+
+TOMBSTONE: Final = "it is a tombstone: it has no value"
+NOT_UTF8: Final = "its value is not UTF-8"
+BAD_CHECKSUM: Final = "its batch fails the checksum: it was damaged where it is kept"
+"""Why what was read on Kafka may be no message: flaws of an `Incoming`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from connectors.message import Incoming, Outgoing
@@ -35,6 +36,9 @@ class Topic(Protocol):
 
     def ends(self) -> dict[int, int]:
         """The offset after the last message, of each partition."""
+
+    def since(self, moment: datetime) -> dict[int, int]:
+        """An offset of each partition before which everything arrived earlier than a moment."""
 
     def append(self, messages: Sequence[Outgoing]) -> Coordinates:
         """Append messages durably; returns where the last one stands. Raises TopicError when it cannot."""

@@ -132,6 +132,10 @@ class TopicFile:
         """The offset after the last message."""
         return {0: self.end().offset}
 
+    def since(self, moment: datetime) -> dict[int, int]:
+        """The first offset: where a moment is in a file, only reading says."""
+        return self.starts()
+
     def walk(
         self, start: Offsets | None = None, end: Offsets | None = None, at_once: int = AT_ONCE
     ) -> Iterator[list[Incoming]]:

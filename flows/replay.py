@@ -24,9 +24,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from connectors.kafka_flow import BAD_CHECKSUM
-from connectors.kafka_topic import KafkaTopic
-from connectors.message import ORIGIN, Incoming, Outgoing
+from connectors.message import BAD_CHECKSUM, ORIGIN, Incoming, Outgoing
 from connectors.topic import AT_ONCE, Offsets, Topic
 from flows.data_folder import DataFolder, check_positions
 from flows.given_up import Case, Mark, Place, mark_of, newest, place_of
@@ -252,7 +250,7 @@ class Replay:
         starts, ends = self.events.starts(), self.events.ends()
         marks = [mark for case in cases.values() for mark in case.given_up]
         begin = dict(ends)
-        if isinstance(self.events, KafkaTopic) and len(ends) > 1:
+        if len(ends) > 1:
             begin = self.events.since(min(mark.arrived for mark in marks))
         for mark in marks:
             if mark.partition in begin:

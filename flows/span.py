@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from connectors.kafka_topic import KafkaTopic
 from connectors.message import Incoming
 from connectors.topic import AT_ONCE, Offsets, Topic
 from flows.steps import Progress
@@ -57,7 +56,7 @@ class Span:
             begin = {each: max(starts[each], wanted.offsets.get(each, end)) for each, end in ends.items()}
             if wanted.thread is None and wanted.since is None:
                 gone = sum(max(0, starts[each] - offset) for each, offset in wanted.offsets.items())
-        if wanted.since is not None and isinstance(topic, KafkaTopic):
+        if wanted.since is not None:
             later = topic.since(max(wanted.since, _EPOCH))
             begin = {each: max(offset, later[each]) for each, offset in begin.items()}
         begin = {each: min(offset, ends[each]) for each, offset in begin.items()}

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Literal
 
-from connectors.kafka_client import Brokers
-from connectors.kafka_topic import KafkaTopic
 from connectors.topic import Topic
 from flows.data_folder import DataFolder
 from store.schema import Settings
@@ -26,6 +24,10 @@ def topics_of(folder: DataFolder, settings: Settings, brokers: str | None = None
     if brokers is None:
         yield folder.topic
         return
+    # Whoever has files need not wait for what speaks to brokers.
+    from connectors.kafka_client import Brokers
+    from connectors.kafka_topic import KafkaTopic
+
     at = Brokers.at(brokers, settings)
     with ExitStack() as opened:
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +15,7 @@ from typing import get_type_hints
 import pytest
 
 import store.schema
+from flows.cli.main import COMMANDS
 from flows.judge.contract import Answer, Judge
 from store import open_store
 from store.schema import Event, EventRow, PersonRow, Rejection, Summary, SummaryComponents, TaskRow, View
@@ -202,3 +205,19 @@ def test_the_exported_names_are_there_and_in_order() -> None:
     }
     assert public == set(exported)
     assert sorted(exported, key=lambda name: (not name.isupper(), name[0].islower(), name)) == list(exported)
+
+
+def test_without_brokers_nothing_that_speaks_to_them_is_imported() -> None:
+    """The commands that need no brokers are imported without Kafka's library, which takes its time and warns."""
+    modules = {
+        found.partition(":")[0] for name, found in COMMANDS.items() if name not in ("dev-broker", "topics", "up")
+    }
+    script = f"import importlib, sys\nfor name in {sorted(modules)}: importlib.import_module(name)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}print('kafka' in sys.modules)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "False" == done.stdout.strip()

@@ -123,6 +123,19 @@ def limit_option(default: int) -> Callable[[_Command], _Command]:
     )
 
 
+def offsets_typed(typed: str) -> dict[int, int]:
+    """Read `P:O,P:O`; raises UsageError."""
+    found: dict[int, int] = {}
+    for each in typed.split(","):
+        partition, colon, offset = each.strip().partition(":")
+        if not (colon and partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
+            raise UsageError(
+                f"{each.strip()!r} is no place; write --offsets like 0:1200,3:980 (PARTITION:OFFSET)."
+            )
+        found[int(partition)] = int(offset)
+    return found
+
+
 def settings_and_store(data: Path) -> tuple[Settings, Store]:
     """The effective settings and the store of a data folder, for reading."""
     settings = load_settings()

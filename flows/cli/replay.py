@@ -14,12 +14,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from connectors.kafka_backfill import Backfill
-from connectors.kafka_client import Brokers
 from flows.cli.console import cell, emit, page, say, table
 from flows.cli.moments import moment_typed
-from flows.cli.options import DATA, brokers_option, data_option, json_option, settings_and_store
-from flows.cli.run_kafka import offsets_typed
+from flows.cli.options import DATA, brokers_option, data_option, json_option, offsets_typed, settings_and_store
 from flows.cli.steps import steps
 from flows.data_folder import DataFolder
 from flows.reapply import Outcome, Reapplied, RowsChanged, reapply
@@ -177,6 +174,9 @@ def _replay(asked: _Asked, way: Callable[[Replay], Counter[Fate]], what: str) ->
         made = Replay.over(folder, store, wanted, progress, opened)
         made.dry_run, made.stop = asked.dry_run, stop
         if asked.brokers is not None:
+            from connectors.kafka_backfill import Backfill
+            from connectors.kafka_client import Brokers
+
             backfill = Backfill(
                 Brokers.at(asked.brokers, settings),
                 made.events.name,

@@ -13,7 +13,14 @@ import click
 from connectors.kafka_client import Brokers
 from flows.apply_run import ApplyRun
 from flows.cli.console import cell, emit, page, say
-from flows.cli.options import brokers_option, data_option, health_option, json_option, shown_over_http
+from flows.cli.options import (
+    brokers_option,
+    data_option,
+    health_option,
+    json_option,
+    offsets_typed,
+    shown_over_http,
+)
 from flows.cli.progress import progress
 from flows.cli.result import Result
 from flows.data_folder import DataFolder
@@ -125,16 +132,3 @@ def apply_command(
             f"Warning: the record is complete, but the memory that is searched lags behind it "
             f"({tally.memory_failure}); the next run tries to bring it up to date."
         )
-
-
-def offsets_typed(typed: str) -> dict[int, int]:
-    """Read `P:O,P:O`; raises UsageError."""
-    found: dict[int, int] = {}
-    for each in typed.split(","):
-        partition, colon, offset = each.strip().partition(":")
-        if not (colon and partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
-            raise UsageError(
-                f"{each.strip()!r} is no place; write --offsets like 0:1200,3:980 (PARTITION:OFFSET)."
-            )
-        found[int(partition)] = int(offset)
-    return found
