@@ -78,7 +78,7 @@ def chunks(
         for incoming in found:
             left -= incoming.offset + 1 - at[incoming.partition]
             at[incoming.partition] = incoming.offset + 1
-        progress(f"messages of {topic.name}", total - left, total)
+        progress(topic.name, total - left, total)
         yield found
         if stop.is_stopping and left > 0:
             raise Stopped
